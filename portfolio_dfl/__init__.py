@@ -1,0 +1,1 @@
+"""Decision-focused learning for portfolios: from prices to a report, trained through the optimiser."""
