@@ -43,14 +43,14 @@ def drift_weights(
     """
     if weights.ndim == 0 or returns.ndim == 0 or weights.shape[-1] != returns.shape[-1]:
         raise AllocationError(
-            f"weights {tuple(weights.shape)} and returns {tuple(returns.shape)} do not cover the same assets: "
+            f"weights {tuple(weights.shape)} and returns {tuple(returns.shape)} are not for the same assets: "
             "their last dimensions must agree"
         )
     grown = weights * (1.0 + returns)
     value = grown.sum(-1)[..., None]
     if not bool((value > 0.0).all()):
         raise AllocationError(
-            "the portfolio is worth nothing (or not a number) after these returns, so its weights do not exist: "
+            "the portfolio is worth nothing (or not a number) after these returns, so its weights are undefined: "
             "check the returns for values at or below -1 and for missing ones"
         )
     return grown / value
