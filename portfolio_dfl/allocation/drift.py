@@ -50,7 +50,7 @@ def drift_weights(
     value = grown.sum(-1)[..., None]
     if not bool((value > 0.0).all()):
         raise AllocationError(
-            "the portfolio is worth nothing (or not a number) after these returns, so its weights are undefined: "
+            "the portfolio is worth nothing (or not a number) after these returns and has no weights: "
             "check the returns for values at or below -1 and for missing ones"
         )
     return grown / value
