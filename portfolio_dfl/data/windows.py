@@ -1,0 +1,202 @@
+"""Samples over time: features up to a date, labels after it, and when each label is known.
+
+A sample dated t holds what was known at the close of t (features, estimated covariance) and what
+happened next (returns of t+1 … t+H, covariance realised over t+1 … t+W). Its label is complete only at t+L with
+``L = label_length(H, W)``; a decision at date d may learn from the sample only if that day is d or earlier.
+`Samples.usable_at` asks the recorded dates, not the settings, so that the embargo holds by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from portfolio_dfl.errors import DataError
+
+__all__ = ["Samples", "build_samples", "label_length"]
+
+
+def label_length(horizon: int, realised_window: int) -> int:
+    """Number of returns after a sample's date that its label needs: L = max(horizon, realised_window)."""
+    if horizon < 1:
+        raise DataError(f"horizon must be at least 1 day, got {horizon}")
+    if realised_window < 2:
+        raise DataError(f"realised_window must be at least 2 days for a covariance, got {realised_window}")
+    return max(horizon, realised_window)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """S dated samples over N assets; all tensors are float64 on the CPU.
+
+    Attributes
+    ----------
+    dates : DatetimeIndex [S]
+        Consecutive trading days t.
+    features : Tensor [S, lookback, N]
+        Simple returns of the `lookback` days up to and including t, oldest first.
+    future_returns : Tensor [S, H, N]
+        Simple returns of t+1 … t+H; NaN where they are not known yet.
+    realised_covariance : Tensor [S, N, N]
+        Sample covariance (ddof = 1, daily) of the returns of t+1 … t+W; NaN where not known yet.
+    covariance : Tensor [S, N, N]
+        Covariance estimated from returns up to and including t.
+    label_end : DatetimeIndex [S]
+        Date of the last return the label uses; NaT where the label is incomplete.
+    """
+
+    dates: pd.DatetimeIndex
+    features: Tensor
+    future_returns: Tensor
+    realised_covariance: Tensor
+    covariance: Tensor
+    label_end: pd.DatetimeIndex
+
+    def __len__(self) -> int:
+        return len(self.dates)
+
+    @property
+    def lookback(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def horizon(self) -> int:
+        return int(self.future_returns.shape[1])
+
+    @property
+    def n_assets(self) -> int:
+        return int(self.features.shape[2])
+
+    def slice(self, start: int, stop: int) -> Samples:
+        """Samples at positions start … stop−1 (views, not copies)."""
+        part = slice(start, stop)
+        return Samples(
+            dates=self.dates[part],
+            features=self.features[part],
+            future_returns=self.future_returns[part],
+            realised_covariance=self.realised_covariance[part],
+            covariance=self.covariance[part],
+            label_end=self.label_end[part],
+        )
+
+    def usable_at(self, date: pd.Timestamp) -> Samples:
+        """The samples whose labels are complete at `date`: those a decision at that close may learn from."""
+        # Label ends increase with the dates and NaT compares false, so the usable samples come first.
+        return self.slice(0, int(np.count_nonzero(self.label_end <= date)))
+
+    def newest(self, count: int | None) -> Samples:
+        """The last `count` samples, or all of them for ``None``."""
+        return self if count is None else self.slice(max(len(self) - count, 0), len(self))
+
+    def split_validation(self, count: int) -> tuple[Samples, Samples]:
+        """Split into (training, validation): the last `count` samples validate, embargoed from the rest.
+
+        A training sample stays only if its label is complete at the first validation date, so that no return
+        serves both sides as a label.
+
+        Raises
+        ------
+        DataError
+            If no training sample is left.
+        """
+        if not 0 < count < len(self):
+            raise DataError(f"validation takes {count} of {len(self)} samples; at least one must remain")
+        validation = self.newest(count)
+        training = self.slice(0, len(self) - count).usable_at(validation.dates[0])
+        if len(training) == 0:
+            raise DataError(
+                f"no training sample has a label that ends by {validation.dates[0].date()}, the start of the "
+                f"validation slice; use a longer training window or fewer than {count} validation samples"
+            )
+        return training, validation
+
+
+def build_samples(
+    returns: pd.DataFrame,
+    *,
+    lookback: int,
+    horizon: int,
+    realised_window: int,
+    covariance: tuple[pd.DatetimeIndex, np.ndarray],
+) -> Samples:
+    """Cut a frame of returns into samples, one for every date that has full features and a covariance.
+
+    Parameters
+    ----------
+    returns : DataFrame [T, N]
+        Simple daily returns without gaps, as in `PricePanel.returns`.
+    lookback : int
+        Days of returns in a sample's features.
+    horizon : int
+        Days H the portfolio plans ahead.
+    realised_window : int
+        Days W after t whose returns make the realised covariance of the loss.
+    covariance : (DatetimeIndex [K], ndarray [K, N, N])
+        Estimated covariances by date, each from returns up to its date, as `risk.covariance_path` returns.
+
+    Raises
+    ------
+    DataError
+        If returns are not finite, dates do not match, or no date has enough history.
+    """
+    length = label_length(horizon, realised_window)
+    if lookback < 1:
+        raise DataError(f"lookback must be at least 1 day, got {lookback}")
+    values = np.array(returns.to_numpy(dtype=np.float64))  # a copy: features are views of it
+    _require_finite(values, returns.index, returns.columns)
+    days = pd.DatetimeIndex(returns.index)
+    first = max(lookback - 1, _first_covered(days, covariance[0]))
+    count = len(days) - first
+    if count < 1:
+        raise DataError(
+            f"{len(days)} returns are too few for one sample: a lookback of {lookback} days and the "
+            f"covariance window must fit before the first decision date"
+        )
+    estimated = covariance[1][len(covariance[0]) - count :]
+    if estimated.shape[1:] != (values.shape[1], values.shape[1]):
+        raise DataError(
+            f"covariance has shape {estimated.shape[1:]} a date, but returns have {values.shape[1]} assets"
+        )
+
+    # Labels that are not complete yet are NaN: padding with NaN rows makes them so without a special case.
+    padded = torch.from_numpy(np.concatenate([values, np.full((length, values.shape[1]), np.nan)]))
+    windows = torch.from_numpy(values).unfold(0, lookback, 1).transpose(1, 2)
+    after = padded[first + 1 :]
+    future = after.unfold(0, horizon, 1).transpose(1, 2)[:count]
+    realised = after.unfold(0, realised_window, 1).transpose(1, 2)[:count]
+    centred = realised - realised.mean(dim=1, keepdim=True)
+    label_days = pd.DatetimeIndex(
+        np.concatenate([days.to_numpy(), np.full(length, np.datetime64("NaT"), dtype=days.to_numpy().dtype)])
+    )
+    return Samples(
+        dates=days[first:],
+        features=windows[first - lookback + 1 :],
+        future_returns=future,
+        realised_covariance=centred.transpose(1, 2) @ centred / (realised_window - 1),
+        covariance=torch.from_numpy(np.array(estimated, dtype=np.float64)),
+        label_end=label_days[first + length : first + length + count],
+    )
+
+
+def _first_covered(days: pd.DatetimeIndex, covered: pd.DatetimeIndex) -> int:
+    """Position of the first day with a covariance; the covered days must be the last ones, all of them."""
+    if len(covered) == 0 or len(covered) > len(days) or not days[len(days) - len(covered) :].equals(covered):
+        raise DataError(
+            "the covariances' dates are not the last dates of the returns; estimate them on the same returns"
+        )
+    return len(days) - len(covered)
+
+
+def _require_finite(values: np.ndarray, index: pd.Index, columns: Sequence[object] | pd.Index) -> None:
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = bad[0]
+        raise DataError(
+            f"returns hold {len(bad)} values that are not finite, the first at {index[row]} in "
+            f"{columns[column]}; clean the prices with an explicit policy of the panel first"
+        )
