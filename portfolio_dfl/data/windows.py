@@ -1,8 +1,8 @@
 """Samples over time: features up to a date, labels after it, and when each label is known.
 
 A sample dated t holds what was known at the close of t (features, estimated covariance) and what
-happened next (returns of t+1 … t+H, covariance realised over t+1 … t+W). Its label is complete only at t+L with
-``L = label_length(H, W)``; a decision at date d may learn from the sample only if that day is d or earlier.
+happened next (returns of t+1 … t+H, covariance realised over t+1 … t+W). Its label is complete at t+L,
+L = `label_length` (H, W); a decision at date d may learn from it only if that day is d or earlier.
 `Samples.usable_at` asks the recorded dates, not the settings, so that the embargo holds by construction.
 """
 
