@@ -338,12 +338,9 @@ def _explain(detail: Any) -> str:
     where = [str(part) for part in detail["loc"]]
     if detail["type"] == "extra_forbidden":
         names = _fields_of(where[:-1])
-        everywhere = sorted(StudyConfig().flat())
-        nearest = (
-            [".".join([*where[:-1], name]) for name in get_close_matches(where[-1], names, n=1)]
-            or [key for key in everywhere if key.rsplit(".", 1)[-1] == where[-1]]
-            or get_close_matches(".".join(where), everywhere, n=1, cutoff=0.7)
-        )
+        everywhere = {key.rsplit(".", 1)[-1]: key for key in StudyConfig().flat()}
+        nearest = [".".join([*where[:-1], name]) for name in get_close_matches(where[-1], names, n=1)]
+        nearest += [everywhere[name] for name in get_close_matches(where[-1], everywhere, n=1)]
         advice = f"the nearest is {nearest[0]}" if nearest else f"valid ones: {', '.join(names)}"
         return f"unknown key {'.'.join(where)}; {advice}"
     message = detail["msg"].removeprefix("Value error, ")
