@@ -1,0 +1,1 @@
+"""Prices: where they come from, what is wrong with them, and the clean panel everything else starts from."""
