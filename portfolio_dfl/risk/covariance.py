@@ -313,7 +313,7 @@ def _shrunk(
     numerator: FloatArray,
     denominator: FloatArray,
 ) -> CovarianceEstimate:
-    """Mix sample and target by numerator / denominator, at most 1; where sample and target agree nothing is mixed."""
+    """Mix sample and target by numerator / denominator, at most 1; nothing is mixed where the two agree."""
     n_assets = sample.shape[-1]
     differs = denominator > np.finfo(np.float64).eps * mean_variance**2
     shrinkage = np.minimum(numerator / np.where(differs, denominator, 1.0), 1.0) * differs

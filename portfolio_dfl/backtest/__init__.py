@@ -1,0 +1,8 @@
+"""From decisions to books: policies, baselines, the ledger, and what can be said about the result."""
+
+from __future__ import annotations
+
+from portfolio_dfl.backtest.ledger import Ledger, run_ledger
+from portfolio_dfl.backtest.policy import Decision, Policy, roll
+
+__all__ = ["Decision", "Ledger", "Policy", "roll", "run_ledger"]

@@ -1,0 +1,256 @@
+"""The books of a strategy: what it held, traded, paid and was worth, one row a day.
+
+A row is the time from one close to the next. It opens with the trade made at the close before, which is
+paid at once, and ends with the day's return on the weights held through it:
+
+    trade_t   = executed_t − drifted_t              turnover_t = ‖trade_t‖₁
+    cost_t    = cost_rate · turnover_t + fixed_cost · orders_t / wealth_{t−1}
+    net_t     = (1 − cost_t)(1 + gross_t) − 1       wealth_t   = wealth_{t−1} (1 + net_t)
+
+Wealth before the first row is 1. Costs lower the wealth of all positions alike, so that weights drift as if
+there were none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from portfolio_dfl.allocation import drift_weights
+from portfolio_dfl.backtest.frames import equal_weights, require_fully_invested, require_returns
+from portfolio_dfl.errors import BacktestError
+
+__all__ = ["CASH", "Ledger", "run_ledger"]
+
+FloatArray = NDArray[np.float64]
+
+CASH = "cash"
+
+# A trade below this in every asset is the noise of a solver at rest, not an order.
+TRADE_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Books of one strategy; every frame has one row a day of return, in order of date.
+
+    Attributes
+    ----------
+    name : str
+        The strategy.
+    daily : DataFrame
+        ``gross_return`` (of the weights held), ``turnover`` (‖trade‖₁, a share of wealth), ``orders`` (assets
+        traded), ``cost`` (share of wealth), ``net_return``, ``wealth`` (at the end of the day, 1 before the
+        first).
+    weights : DataFrame
+        Weights held through the day, after the trade that opens it; with a ``cash`` column where cash is
+        kept.
+    trades : DataFrame
+        Signed change of each asset's weight by the trade that opens the day.
+    cost_rate : float
+        Cost of trading one unit of wealth: 0.001 is 10 basis points.
+    fixed_cost : float
+        Cost of one order, in units of the starting wealth.
+    lag : int
+        Closes between a decision and its trade.
+    """
+
+    name: str
+    daily: pd.DataFrame
+    weights: pd.DataFrame
+    trades: pd.DataFrame
+    cost_rate: float
+    fixed_cost: float
+    lag: int
+
+    @property
+    def net_returns(self) -> pd.Series[float]:
+        """Returns after costs, one a day."""
+        return self.daily["net_return"]
+
+    def with_costs(self, *, cost_rate: float, fixed_cost: float = 0.0) -> Ledger:
+        """The same holdings at other costs: what is held and traded does not depend on what trading costs."""
+        _check_costs(cost_rate, fixed_cost)
+        daily = _charge(self.daily[["gross_return", "turnover", "orders"]], cost_rate, fixed_cost)
+        return replace(self, daily=daily, cost_rate=cost_rate, fixed_cost=fixed_cost)
+
+
+def run_ledger(
+    target_weights: pd.DataFrame,
+    returns: pd.DataFrame,
+    *,
+    cost_rate: float = 0.0,
+    fixed_cost: float = 0.0,
+    lag: int = 0,
+    initial: FloatArray | None = None,
+    cash: float | pd.Series[float] | None = None,
+    name: str = "",
+) -> Ledger:
+    """Keep the books of target weights against realised returns.
+
+    Parameters
+    ----------
+    target_weights : DataFrame, shape (decisions, N)
+        Weights decided at the close of the row's date with what was known then. Dates without a row, and
+        rows that are NaN throughout, place no order: what is held drifts.
+    returns : DataFrame, shape (T, N)
+        Simple returns of the same assets. The books run from the day after the first decision to the last
+        return; a decision at the last date has no return to earn and leaves no trace.
+    cost_rate : float
+        Proportional cost of trading one unit of wealth, charged on ‖trade‖₁: 0.001 is 10 basis points.
+    fixed_cost : float
+        Cost of one order (one asset on one day), in units of the starting wealth.
+    lag : {0, 1}
+        0: a decision is traded at the close at which it is taken and earns the next day's return.
+        1: it is traded one close later.
+    initial : array, shape (N,), optional
+        Weights held when the books open; 1/N by default. Zeros, with ``cash=0.0``, start from cash.
+    cash : float or Series, optional
+        Return of cash a day, as one number or by date. What the targets leave is then held in a ``cash``
+        column, whose movements are not trades. By default targets must be fully invested.
+    name : str
+        The strategy's name.
+
+    Returns
+    -------
+    Ledger
+
+    Raises
+    ------
+    BacktestError
+        If frames do not fit together, weights are not a portfolio, costs are negative, or wealth is used up.
+    """
+    require_returns(returns)
+    _check_costs(cost_rate, fixed_cost)
+    if lag not in (0, 1):
+        raise BacktestError(f"lag must be 0 or 1 close, got {lag}")
+    targets = _aligned_targets(target_weights, returns)
+    dates = pd.DatetimeIndex(returns.index)
+    first = int(dates.searchsorted(target_weights.index[0])) + 1
+    days = dates[first:]
+    if len(days) == 0:
+        raise BacktestError(
+            f"the first decision, {target_weights.index[0].date()}, is on the last date of the returns: "
+            "there is no return to earn"
+        )
+    held = equal_weights(returns.shape[1]) if initial is None else np.array(initial, dtype=np.float64)
+    if held.shape != (returns.shape[1],):
+        raise BacktestError(f"initial weights have shape {held.shape}, there are {returns.shape[1]} assets")
+
+    values = returns.to_numpy(dtype=np.float64)
+    assets = list(returns.columns)
+    if cash is None:
+        require_fully_invested(held, "initial weights")
+    else:
+        if CASH in assets:
+            raise BacktestError(f"an asset is named {CASH!r} like the column that cash is kept in: rename it")
+        values = np.column_stack([values, _cash_returns(cash, dates)])
+        held = np.append(held, 1.0 - held.sum())
+        targets = np.column_stack([targets, 1.0 - targets.sum(axis=1)])
+        assets = [*assets, CASH]
+    for row, date in zip(targets, target_weights.index, strict=False):
+        if not np.isnan(row).all():
+            require_fully_invested(row, f"target weights of {date.date()}")
+
+    orders = np.full_like(values, np.nan)
+    orders[dates.get_indexer(target_weights.index)] = targets
+    weights, trades, gross = _keep_books(held, orders, values, first, lag, days)
+    traded = trades if cash is None else trades[:, :-1]
+    flows = pd.DataFrame(
+        {
+            "gross_return": gross,
+            "turnover": np.abs(traded).sum(axis=1),
+            "orders": (np.abs(traded) > TRADE_TOLERANCE).sum(axis=1),
+        },
+        index=days,
+    )
+    return Ledger(
+        name=name,
+        daily=_charge(flows, cost_rate, fixed_cost),
+        weights=pd.DataFrame(weights, index=days, columns=assets),
+        trades=pd.DataFrame(traded, index=days, columns=returns.columns),
+        cost_rate=cost_rate,
+        fixed_cost=fixed_cost,
+        lag=lag,
+    )
+
+
+def _keep_books(
+    held: FloatArray, orders: FloatArray, values: FloatArray, first: int, lag: int, days: pd.DatetimeIndex
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Trade, hold, drift, day by day; weights and trades [days, M] and the gross return [days] of each."""
+    weights = np.empty((len(days), values.shape[1]))
+    trades = np.zeros_like(weights)
+    gross = np.empty(len(days))
+    for row, day in enumerate(range(first, len(values))):
+        decided = day - 1 - lag
+        order = orders[decided]
+        # Before the first decision there is nothing to look up (a negative position would wrap around).
+        if decided >= first - 1 and not np.isnan(order).any():
+            trade = order - held
+            if np.abs(trade).max() > TRADE_TOLERANCE:
+                held, trades[row] = order, trade
+        weights[row] = held
+        gross[row] = held @ values[day]
+        if not gross[row] > -1.0:
+            raise BacktestError(
+                f"the portfolio lost everything on {days[row].date()}: a return of {gross[row]}"
+            )
+        held = drift_weights(held, values[day])
+    return weights, trades, gross
+
+
+def _charge(flows: pd.DataFrame, cost_rate: float, fixed_cost: float) -> pd.DataFrame:
+    """Costs, net returns and wealth of a day's gross return, turnover and orders."""
+    net = np.empty(len(flows))
+    cost = np.empty(len(flows))
+    wealth = 1.0
+    columns = (flows["gross_return"], flows["turnover"], flows["orders"])
+    for row, (gross, turnover, orders) in enumerate(zip(*columns, strict=True)):
+        cost[row] = cost_rate * turnover + fixed_cost * orders / wealth
+        if not cost[row] < 1.0:
+            raise BacktestError(
+                f"trading on {flows.index[row].date()} costs {cost[row]:.3g} of the wealth: "
+                "the portfolio cannot pay for it; lower the costs or trade less"
+            )
+        net[row] = (1.0 - cost[row]) * (1.0 + gross) - 1.0
+        wealth *= 1.0 + net[row]
+    return flows.assign(cost=cost, net_return=net, wealth=np.cumprod(1.0 + net))
+
+
+def _aligned_targets(target_weights: pd.DataFrame, returns: pd.DataFrame) -> FloatArray:
+    """Target weights in the order of the returns' columns, once their dates and names are known to fit."""
+    if len(target_weights) == 0:
+        raise BacktestError("there are no target weights: the books need one decision at least")
+    if not (target_weights.index.is_monotonic_increasing and target_weights.index.is_unique):
+        raise BacktestError("target weights must have strictly increasing dates, each once")
+    unknown = target_weights.index.difference(returns.index)
+    if len(unknown) > 0:
+        raise BacktestError(f"target weights are dated {unknown[0]}, a date that the returns do not have")
+    different = target_weights.columns.symmetric_difference(returns.columns)
+    if len(different) > 0:
+        raise BacktestError(f"target weights and returns are not for the same assets: {list(different)}")
+    return target_weights[list(returns.columns)].to_numpy(dtype=np.float64)
+
+
+def _cash_returns(cash: float | pd.Series[float], dates: pd.DatetimeIndex) -> FloatArray:
+    """Return of cash on every date of the returns."""
+    if not isinstance(cash, pd.Series):
+        daily = np.full(len(dates), float(cash))
+    else:
+        missing = dates.difference(pd.DatetimeIndex(cash.index))
+        if len(missing) > 0:
+            raise BacktestError(f"the return of cash on {missing[0].date()} is missing")
+        daily = cash.loc[dates].to_numpy(dtype=np.float64)
+    if not (np.isfinite(daily).all() and (daily > -1.0).all()):
+        raise BacktestError("returns of cash must be finite and above -1 a day")
+    return daily
+
+
+def _check_costs(cost_rate: float, fixed_cost: float) -> None:
+    for what, value in (("cost_rate", cost_rate), ("fixed_cost", fixed_cost)):
+        if not (np.isfinite(value) and value >= 0.0):
+            raise BacktestError(f"{what} must be finite and not negative, got {value}")
