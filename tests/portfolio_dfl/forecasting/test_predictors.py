@@ -1,22 +1,149 @@
-"""Predictors: shapes, where they start, and what they learn from."""
+"""Predictors: shapes, where they start, what they may see, and how they are named."""
 
 from __future__ import annotations
 
-import torch
+import pickle
 
-from portfolio_dfl.forecasting.linear import LinearPredictor
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.forecasting import (
+    PREDICTORS,
+    LinearPredictor,
+    PredictorSpec,
+    ScaledPredictor,
+    build_predictor,
+    fit_least_squares,
+)
+
+ASSETS, LOOKBACK, HORIZON = 3, 12, 2
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+class LastReturn(nn.Module):
+    """A user's own predictor: the last return, times one learned number, for every day ahead."""
+
+    def __init__(self, n_assets: int, lookback: int, horizon: int, start: float = 0.1) -> None:
+        super().__init__()
+        self.horizon = horizon
+        self.slope = nn.Parameter(torch.tensor(start))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.slope * features[:, -1:].expand(-1, self.horizon, -1)
 
 
 def test_linear_forecast_is_the_affine_map_of_the_flattened_window() -> None:
-    predictor = LinearPredictor(n_assets=3, lookback=5, horizon=2)
-    torch.nn.init.normal_(predictor.map.weight, generator=torch.Generator().manual_seed(0))
-    features = torch.randn(4, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    expected = (features.reshape(4, 15) @ predictor.map.weight.T).reshape(4, 2, 3)
+    predictor = LinearPredictor(ASSETS, LOOKBACK, HORIZON)
+    nn.init.normal_(predictor.map.weight, generator=torch.Generator().manual_seed(0))
+    features = normal(4, LOOKBACK, ASSETS, seed=1)
+    expected = (features.reshape(4, -1) @ predictor.map.weight.T).reshape(4, HORIZON, ASSETS)
     torch.testing.assert_close(predictor(features), expected)
 
 
-def test_linear_forecast_starts_at_zero() -> None:
-    predictor = LinearPredictor(n_assets=3, lookback=5, horizon=2)
-    assert torch.equal(
-        predictor(torch.ones(1, 5, 3, dtype=torch.float64)), torch.zeros(1, 2, 3, dtype=torch.float64)
+@pytest.mark.parametrize("name", sorted(PREDICTORS))
+def test_named_predictors_start_at_zero_in_double_precision_and_learn(name: str) -> None:
+    predictor = build_predictor(name, n_assets=ASSETS, lookback=LOOKBACK, horizon=HORIZON)
+    forecasts = predictor(normal(5, LOOKBACK, ASSETS))
+    assert forecasts.dtype == torch.float64
+    assert torch.equal(forecasts, torch.zeros(5, HORIZON, ASSETS, dtype=torch.float64))
+    (forecasts * normal(5, HORIZON, ASSETS, seed=2)).sum().backward()
+    assert any(parameter.grad is not None and parameter.grad.any() for parameter in predictor.parameters())
+
+
+@pytest.mark.parametrize("name", ["gru", "tcn"])
+def test_sequence_models_see_the_whole_window(name: str) -> None:
+    torch.manual_seed(0)
+    predictor = build_predictor(name, n_assets=ASSETS, lookback=LOOKBACK, horizon=HORIZON)
+    for parameter in predictor.parameters():
+        nn.init.normal_(parameter)
+    features = normal(1, LOOKBACK, ASSETS).requires_grad_()
+    predictor(features).sum().backward()
+    assert features.grad is not None
+    assert (features.grad.abs().sum(dim=2) > 0).all()
+
+
+def test_own_module_is_built_from_its_class_with_options_and_travels_by_pickle() -> None:
+    spec = pickle.loads(pickle.dumps(PredictorSpec(LastReturn, {"start": 0.5}, scaled=False)))
+    predictor = spec.build(ASSETS, LOOKBACK, HORIZON)
+    features = normal(4, LOOKBACK, ASSETS)
+    torch.testing.assert_close(predictor(features)[:, 1], 0.5 * features[:, -1])
+    assert "LastReturn(start=0.5)" in spec.describe()
+
+
+def test_own_module_is_found_by_import_path() -> None:
+    predictor = build_predictor(
+        "portfolio_dfl.forecasting.linear:LinearPredictor",
+        n_assets=ASSETS,
+        lookback=LOOKBACK,
+        horizon=HORIZON,
+        scaled=False,
     )
+    assert isinstance(predictor, LinearPredictor)
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        ("lienar", "use one of linear"),
+        ("portfolio_dfl.forecasting.linear:Lienar", "cannot be imported"),
+        (lambda n, lookback, horizon: nn.Linear(n, n), r"gave forecasts of shape \(2, 12, 3\)"),
+        (lambda n, lookback, horizon: nn.Linear(lookback, horizon), "does not take features"),
+        (lambda n, lookback, horizon: None, "not a torch.nn.Module"),
+        (lambda n: nn.Identity(), "does not take options"),
+    ],
+)
+def test_unusable_predictors_are_refused_before_training(factory: object, message: str) -> None:
+    with pytest.raises(TrainingError, match=message):
+        build_predictor(factory, n_assets=ASSETS, lookback=LOOKBACK, horizon=HORIZON)
+
+
+def test_scales_come_from_the_features_given_and_nothing_else() -> None:
+    predictor = build_predictor("linear", n_assets=ASSETS, lookback=LOOKBACK, horizon=HORIZON)
+    assert isinstance(predictor, ScaledPredictor)
+    features = 0.02 * normal(8, LOOKBACK, ASSETS) + 0.001
+    predictor.fit_scales(features)
+    np.testing.assert_allclose(predictor.mean, features.reshape(-1, ASSETS).mean(dim=0))
+    np.testing.assert_allclose(predictor.deviation, features.reshape(-1, ASSETS).std(dim=0))
+
+
+def test_an_asset_without_variation_cannot_be_scaled() -> None:
+    predictor = ScaledPredictor(LinearPredictor(ASSETS, LOOKBACK, HORIZON), ASSETS)
+    features = normal(8, LOOKBACK, ASSETS)
+    features[:, :, 1] = 0.0
+    with pytest.raises(TrainingError, match="asset 1"):
+        predictor.fit_scales(features)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_least_squares_recovers_a_linear_market_exactly(scaled: bool) -> None:
+    features = 0.01 * normal(60, 4, ASSETS)
+    truth = normal(4 * ASSETS, HORIZON * ASSETS, seed=3)
+    targets = (features.flatten(1) @ truth + 0.001).reshape(60, HORIZON, ASSETS)
+    predictor = build_predictor("linear", n_assets=ASSETS, lookback=4, horizon=HORIZON, scaled=scaled)
+    if isinstance(predictor, ScaledPredictor):
+        predictor.fit_scales(features)
+    fit_least_squares(predictor, features, targets, ridge=0.0)
+    torch.testing.assert_close(predictor(features), targets)
+
+
+def test_ridge_shrinks_forecasts_towards_their_mean() -> None:
+    features, targets = normal(30, LOOKBACK, ASSETS), normal(30, HORIZON, ASSETS, seed=1)
+    spread = []
+    for ridge in (0.0, 10.0, 1e6):
+        predictor = LinearPredictor(ASSETS, LOOKBACK, HORIZON)
+        fit_least_squares(predictor, features, targets, ridge=ridge)
+        spread.append(float(predictor(features).detach().std(dim=0).mean()))
+    assert spread[0] > spread[1] > spread[2]
+    assert spread[2] < 1e-3
+
+
+def test_closed_form_needs_the_linear_predictor() -> None:
+    predictor = build_predictor("mlp", n_assets=ASSETS, lookback=LOOKBACK, horizon=HORIZON)
+    with pytest.raises(TrainingError, match="linear"):
+        fit_least_squares(predictor, normal(5, LOOKBACK, ASSETS), normal(5, HORIZON, ASSETS), ridge=1.0)

@@ -1,0 +1,140 @@
+"""Name a predictor, or bring your own: one signature for all.
+
+A predictor is any ``nn.Module`` made by ``factory(n_assets, lookback, horizon, **options)`` whose
+``forward`` maps features [B, lookback, N] (simple daily returns up to and including the decision date,
+oldest first) to expected returns [B, H, N] of the H days after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+
+from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.forecasting.linear import LinearPredictor
+from portfolio_dfl.forecasting.networks import GRUPredictor, MLPPredictor, TemporalConvolutionPredictor
+from portfolio_dfl.forecasting.scaling import ScaledPredictor
+
+__all__ = ["PREDICTORS", "PredictorSpec", "build_predictor"]
+
+PredictorFactory = Callable[..., nn.Module]
+
+PREDICTORS: Mapping[str, PredictorFactory] = MappingProxyType(
+    {
+        "linear": LinearPredictor,
+        "mlp": MLPPredictor,
+        "gru": GRUPredictor,
+        "tcn": TemporalConvolutionPredictor,
+    }
+)
+
+
+@dataclass(frozen=True)
+class PredictorSpec:
+    """What is needed to make a fresh predictor anywhere, in another process too.
+
+    Attributes
+    ----------
+    factory : str or callable
+        A name in `PREDICTORS`, an import path ``"package.module:Class"``, or the factory itself.
+    options : mapping
+        Keyword arguments of the factory.
+    scaled : bool
+        Put the predictor between scales fitted on the training window (`ScaledPredictor`).
+    """
+
+    factory: str | PredictorFactory = "linear"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    scaled: bool = True
+
+    def build(self, n_assets: int, lookback: int, horizon: int) -> nn.Module:
+        """Make a fresh predictor; random initial values come from torch's global generator."""
+        return build_predictor(
+            self.factory,
+            n_assets=n_assets,
+            lookback=lookback,
+            horizon=horizon,
+            scaled=self.scaled,
+            **self.options,
+        )
+
+    def describe(self) -> str:
+        """One line that identifies the predictor, the same in every process."""
+        name = self.factory if isinstance(self.factory, str) else _qualified_name(self.factory)
+        options = ", ".join(f"{key}={value!r}" for key, value in sorted(self.options.items()))
+        return f"{name}({options}){' scaled' if self.scaled else ''}"
+
+
+def build_predictor(
+    factory: str | PredictorFactory,
+    *,
+    n_assets: int,
+    lookback: int,
+    horizon: int,
+    scaled: bool = True,
+    **options: Any,
+) -> nn.Module:
+    """Make a float64 predictor of `horizon` days for `n_assets` assets from `lookback` days.
+
+    Raises
+    ------
+    TrainingError
+        If the name is unknown, the options do not fit, or the forecasts have the wrong shape.
+    """
+    make = _resolve(factory) if isinstance(factory, str) else factory
+    try:
+        core = make(n_assets, lookback, horizon, **options)
+    except TypeError as error:
+        raise TrainingError(f"predictor {factory!r} does not take options {options}: {error}") from error
+    if not isinstance(core, nn.Module):
+        raise TrainingError(f"predictor {factory!r} made a {type(core).__name__}, not a torch.nn.Module")
+    predictor = core.double()
+    _require_shape(predictor, factory, n_assets, lookback, horizon)
+    return ScaledPredictor(predictor, n_assets) if scaled else predictor
+
+
+def _resolve(name: str) -> PredictorFactory:
+    if name in PREDICTORS:
+        return PREDICTORS[name]
+    if ":" not in name:
+        raise TrainingError(
+            f"unknown predictor {name!r}; use one of {', '.join(PREDICTORS)}, "
+            f"or 'package.module:Class' for your own"
+        )
+    module, _, attribute = name.partition(":")
+    try:
+        found: PredictorFactory = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise TrainingError(f"predictor {name!r} cannot be imported: {error}") from error
+    return found
+
+
+def _require_shape(
+    predictor: nn.Module, factory: str | PredictorFactory, n_assets: int, lookback: int, horizon: int
+) -> None:
+    was_training = predictor.training
+    predictor.eval()  # dropout would draw random numbers for a question of shapes
+    with torch.no_grad():
+        try:
+            shape = tuple(predictor(torch.zeros(2, lookback, n_assets, dtype=torch.float64)).shape)
+        except (RuntimeError, TypeError) as error:
+            raise TrainingError(
+                f"predictor {factory!r} does not take features of shape [B, {lookback}, {n_assets}]: {error}"
+            ) from error
+    predictor.train(was_training)
+    if shape != (2, horizon, n_assets):
+        raise TrainingError(
+            f"predictor {factory!r} gave forecasts of shape {shape} for two samples; "
+            f"(2, {horizon}, {n_assets}) is needed"
+        )
+
+
+def _qualified_name(factory: PredictorFactory) -> str:
+    name = getattr(factory, "__qualname__", type(factory).__qualname__)
+    return f"{factory.__module__}:{name}"
