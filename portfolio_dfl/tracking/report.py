@@ -1,0 +1,334 @@
+"""One self-contained HTML page that shows what a study did: results first, then how they came about.
+
+The page carries its own style and plotting library, opens without a network, and is meant to be read on a
+telephone, on a wide screen and on paper.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.tracking import figures
+from portfolio_dfl.tracking.tables import frame_table, metrics_table
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+__all__ = ["ReportContent", "StrategyRecord", "report_html", "write_report"]
+
+_FLAGS_SHOWN = 60
+
+# Window metrics that are drawn, with what their captions say; others stay in the artifacts.
+_WINDOW_METRICS = {
+    "train_loss": "Loss on the training samples after the last epoch",
+    "validation_loss": "Loss on the validation samples that early stopping watches",
+    "decision_loss": "Decision loss on the samples decided until the next retraining",
+    "regret": "Regret against perfect foresight on the samples decided until the next retraining",
+    "mse": "Mean squared error of the forecasts on the samples decided until the next retraining",
+    "gradient_norm": "Norm of the gradient at the last step",
+    "zero_gradient_share": "Share of samples whose gradient is exactly zero",
+    "active_bound_share": "Share of weights at a bound, where the decision does not move with the forecast",
+    "forecast_inflation": "Spread of the forecasts over the spread of the returns that followed",
+}
+
+
+@dataclass(frozen=True)
+class StrategyRecord:
+    """One strategy's path through the backtest.
+
+    Attributes
+    ----------
+    strategy : str
+        Identifier, as in the configuration.
+    seed : int or None
+        Seed of a trained strategy where there are several.
+    daily : DataFrame
+        The ledger: one row a day with ``wealth``, ``turnover`` (L1) and ``cost`` (share of wealth).
+    weights : DataFrame
+        Weights held through each day, one column a ticker.
+    """
+
+    strategy: str
+    seed: int | None
+    daily: pd.DataFrame
+    weights: pd.DataFrame
+
+    @property
+    def look(self) -> figures.Appearance:
+        """Name and colours in the figures."""
+        return figures.appearance(self.strategy, self.seed)
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """Everything the page shows, as plain frames and text.
+
+    Attributes
+    ----------
+    title, subtitle, lead : str
+        Name of the study, its setting in one line, its outcome in one or two sentences.
+    records : sequence of StrategyRecord
+        In the order of the table.
+    metrics : DataFrame
+        One row a strategy (index: label), see :data:`~portfolio_dfl.tracking.tables.METRICS`.
+    windows : DataFrame
+        One row a retraining: ``strategy``, ``seed``, ``window``, ``date``, ``failed`` (message or empty) and
+        numbers.
+    flags : DataFrame
+        What was found in the data.
+    comparison : DataFrame or None
+        Paired differences: ``measure``, ``strategy``, ``estimate``, ``lower``, ``upper``.
+    config_yaml : str
+        The exact configuration.
+    facts : mapping
+        Versions, hashes and places, shown at the end.
+    synthetic : bool
+        Whether the prices were made up, which the page then says at the top.
+    """
+
+    title: str
+    subtitle: str
+    lead: str
+    records: Sequence[StrategyRecord]
+    metrics: pd.DataFrame
+    windows: pd.DataFrame
+    flags: pd.DataFrame
+    config_yaml: str
+    comparison: pd.DataFrame | None = None
+    comparison_note: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    synthetic: bool = False
+
+
+def write_report(path: str | os.PathLike[str], content: ReportContent) -> Path:
+    """Write the page; a reader never sees half of it, and an older page stays until the new one is complete.
+
+    Raises
+    ------
+    TrackingError
+        If there is no strategy to show or the folder does not exist.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise TrackingError(f"no folder {target.parent} to write the report into; create it first")
+    page = report_html(content)
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_text(page, encoding="utf-8")
+    os.replace(partial, target)
+    return target
+
+
+def report_html(content: ReportContent) -> str:
+    """Return the page as text."""
+    from plotly.offline import get_plotlyjs
+
+    if not content.records:
+        raise TrackingError(
+            "the study has no strategy to report on; name at least one in backtest.strategies"
+        )
+    package = resources.files("portfolio_dfl.tracking")
+    page = Template((package / "report.html").read_text(encoding="utf-8"))
+    sections = [
+        _results(content),
+        _portfolios(content),
+        _trading(content),
+        _comparison(content),
+        _training(content),
+        _data(content),
+        _setting(content),
+    ]
+    banner = '<p class="banner">Synthetic prices: made up by a known rule, not a market.</p>'
+    return page.substitute(
+        title=escape(content.title),
+        style=(package / "report.css").read_text(encoding="utf-8"),
+        plotly=get_plotlyjs(),
+        subtitle=escape(content.subtitle),
+        banner=banner if content.synthetic else "",
+        lead=escape(content.lead),
+        body="\n".join(section for section in sections if section),
+    )
+
+
+def _results(content: ReportContent) -> str:
+    paths = {record.look.label: (record.look, _with_start(record.daily)) for record in content.records}
+    looks = {record.look.label: record.look for record in content.records}
+    return _section(
+        "What the strategies earned",
+        f'<div class="scroll">{metrics_table(content.metrics, looks)}</div>',
+        _note(
+            "Yearly figures from daily net returns, 252 days a year. Turnover is the yearly sum of |change "
+            "of weight|, so that replacing the whole portfolio once counts 2. Cost is the share of wealth "
+            "paid for trading, a year."
+        ),
+        _key(content.records),
+        _figure(
+            figures.wealth(paths),
+            "<b>Wealth</b> of one unit invested on the first day, after trading costs, which all strategies "
+            "pay at the same rate in the same ledger.",
+        ),
+        _figure(
+            figures.drawdown(paths), "<b>Drawdown</b>: how far wealth stands below its highest level so far."
+        ),
+    )
+
+
+def _portfolios(content: ReportContent) -> str:
+    tickers = [str(column) for column in content.records[0].weights.columns]
+    colours = figures.asset_colours(tickers)
+    items = "".join(
+        f'<li><span class="swatch block" style="background:{colours[ticker]}"></span>{escape(ticker)}</li>'
+        for ticker in tickers
+    )
+    charts = [
+        f"<figure><h3>{escape(record.look.label)}</h3>"
+        f"{_plot(figures.weights_over_time(record.weights, colours))}</figure>"
+        for record in content.records
+    ]
+    return _section(
+        "What they held",
+        _note("Share of wealth in each asset, day by day. Between trades the shares drift with prices."),
+        f'<ul class="key">{items}</ul>',
+        _side_by_side(charts),
+    )
+
+
+def _trading(content: ReportContent) -> str:
+    turnover = {record.look.label: (record.look, record.daily["turnover"]) for record in content.records}
+    cost = {record.look.label: (record.look, record.daily["cost"]) for record in content.records}
+    charts = [
+        _figure(
+            figures.turnover(turnover),
+            "<b>Turnover</b> a day: the sum of |change of weight| against the drifted portfolio, averaged "
+            "over the past 21 trading days.",
+        ),
+        _figure(
+            figures.cumulative_cost(cost), "<b>Costs paid so far</b>, as the sum of daily shares of wealth."
+        ),
+    ]
+    return _section("What they traded and paid", _key(content.records), _side_by_side(charts))
+
+
+def _comparison(content: ReportContent) -> str:
+    table = content.comparison
+    if table is None or table.empty:
+        return ""
+    charts = [
+        _figure(
+            figures.intervals(rows.set_index("strategy"), f"difference in {measure}"),
+            f"<b>{escape(str(measure))}</b>. An interval that covers 0 does not tell the two apart.",
+        )
+        for measure, rows in table.groupby("measure", sort=False)
+    ]
+    title = "Are the differences more than luck?"
+    return _section(title, _note(content.comparison_note), _side_by_side(charts))
+
+
+def _training(content: ReportContent) -> str:
+    windows = content.windows
+    if windows.empty:
+        return ""
+    failed = windows[windows["failed"] != ""]
+    charts = []
+    for column, caption in _WINDOW_METRICS.items():
+        lines = _window_lines(content, column) if column in windows else {}
+        if lines:
+            title = column.replace("_", " ").capitalize().replace("Mse", "MSE")
+            chart = figures.window_metric(lines, list(failed["date"]))
+            charts.append(_figure(chart, f"<b>{title}</b>. {caption}."))
+    if failed.empty:
+        outcome = _note(f"All {len(windows)} retrainings succeeded.")
+    else:
+        listed = failed[["strategy", "seed", "window", "date", "failed"]]
+        outcome = (
+            f"<p class='alarm'>{len(failed)} of {len(windows)} retrainings failed. The weights held "
+            f"before were kept; crosses mark the dates.</p><div class='scroll'>{frame_table(listed)}</div>"
+        )
+    trained = [record for record in content.records if record.strategy in set(windows["strategy"])]
+    return _section("How training went, window by window", outcome, _key(trained), _side_by_side(charts))
+
+
+def _window_lines(content: ReportContent, column: str) -> dict[str, tuple[figures.Appearance, pd.Series]]:
+    lines = {}
+    for record in content.records:
+        mine = content.windows[content.windows["strategy"] == record.strategy]
+        if record.seed is not None:
+            mine = mine[mine["seed"] == record.seed]
+        if mine[column].notna().any():
+            lines[record.look.label] = (record.look, mine.set_index("date")[column])
+    return lines
+
+
+def _data(content: ReportContent) -> str:
+    title, flags = "What was found in the data", content.flags
+    if flags.empty:
+        return _section(
+            title, _note("Nothing was found wrong with the prices; nothing was filled in or removed.")
+        )
+    shown = f"{len(flags)} findings. What was done about each follows from the policies in the configuration."
+    if len(flags) > _FLAGS_SHOWN:
+        shown += f" The first {_FLAGS_SHOWN} are listed; all of them are among the artifacts."
+    table = f"<div class='scroll'>{frame_table(flags.head(_FLAGS_SHOWN))}</div>"
+    return _section(title, _note(shown), table)
+
+
+def _setting(content: ReportContent) -> str:
+    facts = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.facts.items()
+    )
+    return _section(
+        "The exact setting",
+        _note("Saved as a YAML file, this configuration repeats the study."),
+        f"<pre>{escape(content.config_yaml.strip())}</pre>",
+        f"<dl>{facts}</dl>",
+    )
+
+
+def _section(title: str, *parts: str) -> str:
+    return "\n".join(["<section>", f"<h2>{escape(title)}</h2>", *parts, "</section>"])
+
+
+def _note(text: str) -> str:
+    return f"<p class='note'>{escape(text)}</p>"
+
+
+def _side_by_side(charts: Sequence[str]) -> str:
+    return f'<div class="pair">{"".join(charts)}</div>'
+
+
+def _with_start(daily: pd.DataFrame) -> pd.Series:
+    """Wealth with the 1 it started from, dated one business day before the first row."""
+    first = daily.index[0] - pd.offsets.BDay(1)
+    start = pd.Series([1.0], index=pd.DatetimeIndex([first]))
+    joined: pd.Series = pd.concat([start, daily["wealth"]])
+    return joined
+
+
+def _key(records: Sequence[StrategyRecord]) -> str:
+    items = "".join(
+        f'<li><span class="swatch" style="border-top-color:{record.look.colour};'
+        f'border-top-style:{"solid" if record.look.dash == "solid" else "dashed"}"></span>'
+        f"{escape(record.look.label)}</li>"
+        for record in records
+    )
+    return f'<ul class="key">{items}</ul>'
+
+
+def _figure(chart: go.Figure, caption: str) -> str:
+    return f"<figure>{_plot(chart)}<figcaption>{caption}</figcaption></figure>"
+
+
+def _plot(chart: go.Figure) -> str:
+    inner = chart.to_html(
+        full_html=False, include_plotlyjs=False, config={"responsive": True, "displayModeBar": False}
+    )
+    return f'<div class="plot">{inner}</div>'
