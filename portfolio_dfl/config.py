@@ -90,7 +90,7 @@ class CovarianceConfig(_Section):
         default="rolling", description="rolling | ewma | ledoit_wolf | oas"
     )
     window: int = Field(default=20, ge=2, description="trading days of returns used")
-    ridge: float = Field(default=1e-6, ge=0, description="added to the diagonal, in squared daily returns")
+    ridge: float = Field(default=1e-3, ge=0, description="share of the mean variance added to each variance")
     halflife: float = Field(default=20.0, gt=0, description="trading days; ewma only")
 
 
