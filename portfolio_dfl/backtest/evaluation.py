@@ -1,0 +1,226 @@
+"""What a ledger amounts to: the usual metrics, by a maintained library, under this project's conventions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from portfolio_dfl.backtest.ledger import Ledger
+from portfolio_dfl.errors import BacktestError
+
+__all__ = [
+    "METRICS",
+    "Metric",
+    "cost_levels",
+    "daily_rate",
+    "drawdowns",
+    "over_seeds",
+    "performance",
+    "performance_table",
+    "periods_per_year_of",
+    "sharpe_ratio",
+]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a column of a metrics table is read: its title, how to print a value, and what it measures."""
+
+    title: str
+    format: str
+    meaning: str
+
+
+METRICS: dict[str, Metric] = {
+    "cagr": Metric("CAGR", "{:.2%}", "compound growth a year, after costs"),
+    "volatility": Metric("Volatility", "{:.2%}", "standard deviation of net returns, a year"),
+    "sharpe": Metric("Sharpe", "{:.2f}", "mean over standard deviation of net excess returns, a year"),
+    "max_drawdown": Metric("Max drawdown", "{:.2%}", "largest loss from a peak, the start included"),
+    "turnover": Metric("Turnover", "{:.4f}", "‖trade‖₁ a day, on average (half of it one-way)"),
+    "cost": Metric("Cost", "{:.2%}", "share of wealth paid for trading, a year"),
+    "utility": Metric("Utility", "{:.4f}", "mean − λ/2 variance of net returns, a year"),
+    "final_wealth": Metric("Final wealth", "{:.4f}", "wealth at the end per unit at the start"),
+    "days": Metric("Days", "{:.0f}", "rows of the ledger"),
+}
+
+# Values that differ by less than this share of their size are equal but for rounding.
+_ROUNDING = 1e-12
+
+
+def performance(
+    ledger: Ledger,
+    *,
+    periods_per_year: float | None = None,
+    risk_free: float = 0.0,
+    risk_aversion: float = 10.0,
+) -> pd.Series[float]:
+    """Metrics of one ledger, all after its costs.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Books of a strategy.
+    periods_per_year : float, optional
+        Rows a year, for annualising; by default read off the dates (252 daily, 52 weekly, 12 monthly).
+    risk_free : float
+        Risk-free rate a year, compounded to a rate a row for the Sharpe ratio.
+    risk_aversion : float
+        λ of the utility.
+
+    Returns
+    -------
+    Series
+        Indexed by the keys of :data:`METRICS`. Statistics that do not exist (the Sharpe ratio of returns that
+        never vary, the volatility of one day) are NaN.
+    """
+    import empyrical
+
+    net = ledger.net_returns
+    per_year = periods_per_year_of(ledger.daily.index) if periods_per_year is None else periods_per_year
+    if not per_year > 0.0:
+        raise BacktestError(f"periods_per_year must be positive, got {per_year}")
+    volatility = float(empyrical.annual_volatility(net, annualization=per_year))
+    metrics: dict[str, float] = {
+        "cagr": float(empyrical.annual_return(net, annualization=per_year)),
+        "volatility": volatility,
+        "sharpe": sharpe_ratio(net, periods_per_year=per_year, risk_free=risk_free),
+        "max_drawdown": float(empyrical.max_drawdown(net)),
+        "turnover": float(ledger.daily["turnover"].mean()),
+        "cost": float(ledger.daily["cost"].mean() * per_year),
+        "utility": float(per_year * (net.mean() - 0.5 * risk_aversion * net.var(ddof=1))),
+        "final_wealth": float(ledger.daily["wealth"].iloc[-1]),
+        "days": float(len(net)),
+    }
+    return pd.Series(metrics, name=ledger.name)
+
+
+def performance_table(
+    ledgers: Iterable[Ledger],
+    *,
+    periods_per_year: float | None = None,
+    risk_free: float = 0.0,
+    risk_aversion: float = 10.0,
+) -> pd.DataFrame:
+    """Metrics of several ledgers over the same days, one row a strategy; see :func:`performance`.
+
+    Raises
+    ------
+    BacktestError
+        If the ledgers do not cover the same days, or two have one name.
+    """
+    books = list(ledgers)
+    require_same_days(books)
+    names = [book.name for book in books]
+    if len(set(names)) < len(names):
+        raise BacktestError(f"two ledgers have one name among {names}: name them apart")
+    rows = [
+        performance(book, periods_per_year=periods_per_year, risk_free=risk_free, risk_aversion=risk_aversion)
+        for book in books
+    ]
+    return pd.DataFrame(rows, index=pd.Index(names, name="strategy"), columns=list(METRICS))
+
+
+def sharpe_ratio(net_returns: pd.Series[float], *, periods_per_year: float, risk_free: float = 0.0) -> float:
+    """Annualised Sharpe ratio of net returns; NaN where volatility is zero or not finite."""
+    import empyrical
+
+    values = net_returns.to_numpy(dtype=np.float64)
+    if len(values) < 2 or not np.isfinite(values).all() or _constant(values):
+        return float("nan")
+    rate = daily_rate(risk_free, periods_per_year)
+    return float(empyrical.sharpe_ratio(net_returns, risk_free=rate, annualization=periods_per_year))
+
+
+def drawdowns(net_returns: pd.Series[float]) -> pd.Series[float]:
+    """Loss from the highest wealth so far, at most 0; the starting wealth counts as a peak."""
+    wealth = (1.0 + net_returns).cumprod()
+    return wealth / wealth.cummax().clip(lower=1.0) - 1.0
+
+
+def daily_rate(annual_rate: float, periods_per_year: float) -> float:
+    """Rate a period that compounds to the annual rate."""
+    if not annual_rate > -1.0:
+        raise BacktestError(f"an annual rate must be above -1, got {annual_rate}")
+    return float((1.0 + annual_rate) ** (1.0 / periods_per_year) - 1.0)
+
+
+def periods_per_year_of(dates: pd.Index[pd.Timestamp]) -> float:
+    """Rows a year, read off the typical distance of dates: 252 daily (and for one date), 52 weekly, 12 monthly.
+
+    Raises
+    ------
+    BacktestError
+        If the dates have another rhythm.
+    """
+    if len(dates) < 2:
+        return 252.0
+    gap = float(np.median(np.diff(dates.to_numpy()) / np.timedelta64(1, "D")))
+    for shortest, longest, count in ((0.0, 4.0, 252.0), (5.0, 10.0, 52.0), (25.0, 35.0, 12.0)):
+        if shortest < gap <= longest:
+            return count
+    raise BacktestError(f"dates {gap:g} days apart are not daily, weekly or monthly: give periods_per_year")
+
+
+def cost_levels(
+    ledgers: Sequence[Ledger],
+    cost_rates: Sequence[float] = (0.0, 0.0005, 0.001),
+    *,
+    periods_per_year: float | None = None,
+    risk_free: float = 0.0,
+    risk_aversion: float = 10.0,
+) -> pd.DataFrame:
+    """Metrics at several proportional costs, the decisions unchanged; rows are (strategy, cost_rate).
+
+    Each ledger keeps its own fixed cost.
+    """
+    tables = {
+        rate: performance_table(
+            [book.with_costs(cost_rate=rate, fixed_cost=book.fixed_cost) for book in ledgers],
+            periods_per_year=periods_per_year,
+            risk_free=risk_free,
+            risk_aversion=risk_aversion,
+        )
+        for rate in cost_rates
+    }
+    table = pd.concat(tables, names=["cost_rate"]).swaplevel()
+    order = [(book.name, rate) for book in ledgers for rate in cost_rates]
+    return table.loc[order]
+
+
+def over_seeds(tables: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
+    """Median and range over seeds of metrics tables; columns are (metric, "median" | "min" | "max").
+
+    Parameters
+    ----------
+    tables : mapping of seed to DataFrame
+        Tables of :func:`performance_table`; a strategy may be missing for some seeds.
+    """
+    if not tables:
+        raise BacktestError("there are no tables to summarise: run one seed at least")
+    stacked = pd.concat(tables, names=["seed"])
+    by_strategy = stacked.groupby(level="strategy", sort=False)
+    return by_strategy.agg(["median", "min", "max"])
+
+
+def require_same_days(ledgers: Sequence[Ledger]) -> None:
+    """Raise BacktestError unless all ledgers have the same days: only those can be compared."""
+    if not ledgers:
+        raise BacktestError("there is no ledger to evaluate")
+    first = ledgers[0]
+    for book in ledgers[1:]:
+        if not book.daily.index.equals(first.daily.index):
+            raise BacktestError(
+                f"{book.name!r} has {len(book.daily)} days from {book.daily.index[0].date()} and "
+                f"{first.name!r} {len(first.daily)} from {first.daily.index[0].date()}: "
+                "strategies are compared on the same days only"
+            )
+
+
+def _constant(values: NDArray[np.floating[Any]]) -> bool:
+    """Whether values are equal but for rounding."""
+    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
