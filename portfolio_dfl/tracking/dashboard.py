@@ -1,0 +1,149 @@
+"""MLflow's own dashboard, opened on a study's runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import webbrowser
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.tracking.mlflow_store import StudyStore
+
+__all__ = ["Dashboard", "start_dashboard"]
+
+_HOST = "127.0.0.1"
+_START_PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A running MLflow server on this machine.
+
+    Attributes
+    ----------
+    page : str
+        Address of the newest study's runs table.
+    comparison : str
+        Address of the comparison of that study's strategies; the runs table where it has none yet.
+    """
+
+    page: str
+    comparison: str
+    process: subprocess.Popen[bytes]
+
+    def wait(self) -> None:
+        """Serve until interrupted."""
+        try:
+            self.process.wait()
+        except KeyboardInterrupt:
+            self.stop()
+
+    def stop(self) -> None:
+        """End the server."""
+        self.process.terminate()
+        self.process.wait(timeout=20)
+
+
+def start_dashboard(
+    folder: str | os.PathLike[str],
+    *,
+    port: int = 5000,
+    open_browser: bool = True,
+    waiting: Callable[[], None] | None = None,
+) -> Dashboard:
+    """Start MLflow's dashboard on the local store in ``folder`` and open the newest study in it.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of runs, as in ``tracking.folder``.
+    port : int
+        Port on the loopback interface.
+    open_browser : bool
+        Whether to open the page.
+    waiting : callable, optional
+        Called a few times a second until the server answers, which takes some 20 seconds.
+
+    Raises
+    ------
+    TrackingError
+        If there is no store, the port is taken, or the server does not come up.
+    """
+    root = Path(folder).resolve()
+    database = root / "mlflow.db"
+    if not database.is_file():
+        raise TrackingError(
+            f"no MLflow store at {database}; run a study first, or name its folder with --folder"
+        )
+    with socket.socket() as probe:
+        if probe.connect_ex((_HOST, port)) == 0:
+            raise TrackingError(f"port {port} is in use; choose another with --port")
+    uri = f"sqlite:///{database}"
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--host",
+        _HOST,
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+    ]
+    process = subprocess.Popen(
+        [*command, "--backend-store-uri", uri, "--default-artifact-root", (root / "artifacts").as_uri()],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"},
+    )
+    address = f"http://{_HOST}:{port}"
+    try:
+        _await_answer(process, f"{address}/health", waiting)
+    except BaseException:
+        process.kill()
+        raise
+    page, comparison = _pages(uri, address)
+    if open_browser:
+        webbrowser.open(page)
+    return Dashboard(page, comparison, process)
+
+
+def _await_answer(process: subprocess.Popen[bytes], url: str, waiting: Callable[[], None] | None) -> None:
+    deadline = time.monotonic() + _START_PATIENCE_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise TrackingError(f"MLflow's server stopped at once with code {process.returncode}")
+        try:
+            with urlopen(url, timeout=2.0):
+                return
+        except (URLError, TimeoutError, ConnectionError):
+            time.sleep(0.25)
+        if waiting is not None:
+            waiting()
+    raise TrackingError(f"MLflow's server did not answer within {_START_PATIENCE_S:.0f} seconds")
+
+
+def _pages(uri: str, address: str) -> tuple[str, str]:
+    """Addresses of the newest parent run's experiment and of the comparison of its children."""
+    client = StudyStore(uri, "", "").client
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    order = ["attributes.start_time DESC"]
+    parents = client.search_runs(experiments, "tags.kind = 'study'", order_by=order, max_results=1)
+    if not parents:
+        return f"{address}/#/experiments", f"{address}/#/experiments"
+    parent = parents[0].info
+    page = StudyStore(uri, "", parent.experiment_id).page(address)
+    children = client.search_runs([parent.experiment_id], f"tags.`mlflow.parentRunId` = '{parent.run_id}'")
+    if not children:
+        return page, page
+    runs = ",".join(f'"{child.info.run_id}"' for child in children)
+    return page, f'{address}/#/compare-runs?runs=[{runs}]&experiments=["{parent.experiment_id}"]'

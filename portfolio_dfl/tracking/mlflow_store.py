@@ -1,0 +1,261 @@
+"""MLflow records: one experiment a study, a parent run a configuration, a child run a strategy and seed.
+
+Everything goes through an explicit client: neither ``MLFLOW_*`` environment variables nor an active run of
+the caller redirect what is written here, and nothing here changes them. Only the process that runs the study
+writes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from portfolio_dfl.errors import TrackingError
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+__all__ = ["StudyStore", "TrackedRun", "open_store", "tracked_run"]
+
+# The store's own limits on one request.
+_METRICS_A_BATCH = 1000
+_PARAMS_A_BATCH = 100
+# MLflow keeps long values only up to its column width; the YAML artifact holds them whole.
+_PARAM_LENGTH = 500
+_SERVER_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class StudyStore:
+    """An MLflow experiment, open for writing.
+
+    Attributes
+    ----------
+    uri : str
+        Tracking URI: ``sqlite:///…`` or a server's address.
+    experiment, experiment_id : str
+        Name and identifier of the experiment.
+    """
+
+    uri: str
+    experiment: str
+    experiment_id: str
+
+    @property
+    def client(self) -> MlflowClient:
+        """A client bound to this store, whatever the environment says."""
+        return _client(self.uri)
+
+    def page(self, host: str = "") -> str:
+        """Address of the experiment's runs table, in the machine-learning view."""
+        base = (host or self.uri).rstrip("/")
+        return f"{base}/#/experiments/{self.experiment_id}/runs?workflowType=machine_learning"
+
+
+def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | None = None) -> StudyStore:
+    """Open, and where needed create, the experiment that a study is recorded in.
+
+    Parameters
+    ----------
+    folder : path
+        Where the local store lies: ``mlflow.db`` and the artifacts. Ignored with a server.
+    experiment : str
+        Name of the experiment.
+    uri : str, optional
+        Address of a tracking server, or another store's URI; by default SQLite in ``folder``.
+
+    Raises
+    ------
+    TrackingError
+        If the server does not answer or the experiment was deleted.
+    """
+    from filelock import FileLock
+
+    root = Path(folder).resolve()
+    if uri is not None:
+        if urlsplit(uri).scheme in ("http", "https"):
+            _require_answer(uri)
+        return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, None))
+    root.mkdir(parents=True, exist_ok=True)
+    local = f"sqlite:///{root / 'mlflow.db'}"
+    # Several first users of a fresh SQLite store would each create its tables.
+    with FileLock(str(root / ".mlflow.lock"), timeout=300):
+        location = (root / "artifacts" / experiment).as_uri()
+        return StudyStore(local, experiment, _experiment_id(_client(local), experiment, location))
+
+
+class TrackedRun:
+    """An MLflow run that is being written.
+
+    NaN and infinities are left out: MLflow would draw them as numbers.
+    """
+
+    def __init__(self, store: StudyStore, run_id: str) -> None:
+        self.store = store
+        self.run_id = run_id
+        self._client = store.client
+
+    def log_params(self, params: Mapping[str, object]) -> None:
+        """Record parameters by name; nested values should be flat already."""
+        from mlflow.entities import Param
+
+        entries = [Param(name, _short(value)) for name, value in params.items()]
+        with _reported("parameters"):
+            for begin in range(0, len(entries), _PARAMS_A_BATCH):
+                self._client.log_batch(self.run_id, params=entries[begin : begin + _PARAMS_A_BATCH])
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int = 0) -> None:
+        """Record numbers at one step, in one request."""
+        self.log_series({step: metrics})
+
+    def log_series(self, series: Mapping[int, Mapping[str, float]]) -> None:
+        """Record numbers at many steps, a thousand a request."""
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        entries = [
+            Metric(name, float(value), now, step)
+            for step, metrics in series.items()
+            for name, value in metrics.items()
+            if math.isfinite(value)
+        ]
+        with _reported("metrics"):
+            for begin in range(0, len(entries), _METRICS_A_BATCH):
+                self._client.log_batch(self.run_id, metrics=entries[begin : begin + _METRICS_A_BATCH])
+
+    def logged_steps(self, metric: str) -> set[int]:
+        """Steps at which a metric was recorded before, as after an interruption."""
+        with _reported("metrics"):
+            return {int(entry.step) for entry in self._client.get_metric_history(self.run_id, metric)}
+
+    def set_tags(self, tags: Mapping[str, object]) -> None:
+        """Record tags; a tag set again is replaced."""
+        from mlflow.entities import RunTag
+
+        with _reported("tags"):
+            self._client.log_batch(
+                self.run_id, tags=[RunTag(name, str(value)) for name, value in tags.items()]
+            )
+
+    def log_file(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
+        """Store a copy of a file among the run's artifacts."""
+        with _reported(f"artifact {Path(path).name}"):
+            self._client.log_artifact(self.run_id, str(path), folder)
+
+    def log_folder(self, path: str | os.PathLike[str], folder: str) -> None:
+        """Store a copy of a folder's contents among the run's artifacts."""
+        with _reported(f"artifacts {Path(path).name}"):
+            self._client.log_artifacts(self.run_id, str(path), folder)
+
+
+@contextmanager
+def tracked_run(
+    store: StudyStore,
+    name: str,
+    *,
+    parent: TrackedRun | None = None,
+    resume: str | None = None,
+    tags: Mapping[str, object] | None = None,
+) -> Iterator[TrackedRun]:
+    """A run that ends as what happened: FINISHED, FAILED after an error, KILLED after Ctrl-C or a signal.
+
+    Parameters
+    ----------
+    store : StudyStore
+        Where the run is recorded.
+    name : str
+        Name shown in the runs table.
+    parent : TrackedRun, optional
+        Run that this one is nested under.
+    resume : str, optional
+        Identifier of a run that was interrupted and goes on; anything else about it stays as it was.
+    tags : mapping, optional
+        Tags known at the start.
+    """
+    client = store.client
+    with _reported(f"run {name}"):
+        if resume is None:
+            first = {"mlflow.parentRunId": parent.run_id} if parent else {}
+            first |= {key: str(value) for key, value in (tags or {}).items()}
+            run_id = client.create_run(store.experiment_id, run_name=name, tags=first).info.run_id
+        else:
+            run_id = resume
+            client.update_run(run_id, status="RUNNING")
+    run = TrackedRun(store, run_id)
+    status = "KILLED"  # what an exception that is no error leaves: KeyboardInterrupt, SystemExit
+    try:
+        yield run
+        status = "FINISHED"
+    except Exception as error:
+        status = "FAILED"
+        run.set_tags({"error": f"{type(error).__name__}: {error}"[:_PARAM_LENGTH]})
+        raise
+    finally:
+        client.set_terminated(run_id, status=status)
+
+
+def _client(uri: str) -> MlflowClient:
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    import logging
+
+    from mlflow.tracking import MlflowClient
+
+    for chatty in ("alembic", "mlflow.store.db.utils"):  # one line a table on a fresh store
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def _experiment_id(client: MlflowClient, name: str, location: str | None) -> str:
+    from mlflow.exceptions import MlflowException
+
+    with _reported(f"experiment {name}"):
+        found = client.get_experiment_by_name(name)
+        if found is None:
+            try:
+                return str(client.create_experiment(name, artifact_location=location))
+            except MlflowException:  # somebody else was faster
+                found = client.get_experiment_by_name(name)
+                if found is None:
+                    raise
+    if found.lifecycle_stage != "active":
+        raise TrackingError(
+            f"MLflow experiment {name} was deleted; restore it in MLflow "
+            "or choose another tracking.experiment"
+        )
+    return str(found.experiment_id)
+
+
+def _require_answer(uri: str) -> None:
+    """Ask once with a short patience: MLflow itself would retry for minutes."""
+    try:
+        with urlopen(f"{uri.rstrip('/')}/health", timeout=_SERVER_PATIENCE_S):
+            return
+    except (URLError, TimeoutError, ConnectionError, ValueError) as error:
+        raise TrackingError(
+            f"no MLflow server answers at {uri} ({error}); start it, correct tracking.uri, "
+            "or set it to null for a local store"
+        ) from error
+
+
+@contextmanager
+def _reported(what: str) -> Iterator[None]:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        raise TrackingError(f"MLflow did not take {what}: {error}") from error
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _PARAM_LENGTH else f"{text[: _PARAM_LENGTH - 1]}…"
