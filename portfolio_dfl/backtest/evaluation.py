@@ -16,13 +16,14 @@ from portfolio_dfl.errors import BacktestError
 __all__ = [
     "METRICS",
     "Metric",
-    "cost_levels",
-    "daily_rate",
     "drawdowns",
+    "is_constant",
     "over_seeds",
+    "per_period_rate",
     "performance",
     "performance_table",
     "periods_per_year_of",
+    "require_same_days",
     "sharpe_ratio",
 ]
 
@@ -48,8 +49,8 @@ METRICS: dict[str, Metric] = {
     "days": Metric("Days", "{:.0f}", "rows of the ledger"),
 }
 
-# Values that differ by less than this share of their size are equal but for rounding.
-_ROUNDING = 1e-12
+# A net return comes out of products near 1, so that equal ones differ by some units of 1's last place.
+_ROUNDING = 1e-14
 
 
 def performance(
@@ -130,9 +131,9 @@ def sharpe_ratio(net_returns: pd.Series[float], *, periods_per_year: float, risk
     import empyrical
 
     values = net_returns.to_numpy(dtype=np.float64)
-    if len(values) < 2 or not np.isfinite(values).all() or _constant(values):
+    if len(values) < 2 or not np.isfinite(values).all() or is_constant(values):
         return float("nan")
-    rate = daily_rate(risk_free, periods_per_year)
+    rate = per_period_rate(risk_free, periods_per_year)
     return float(empyrical.sharpe_ratio(net_returns, risk_free=rate, annualization=periods_per_year))
 
 
@@ -142,7 +143,7 @@ def drawdowns(net_returns: pd.Series[float]) -> pd.Series[float]:
     return wealth / wealth.cummax().clip(lower=1.0) - 1.0
 
 
-def daily_rate(annual_rate: float, periods_per_year: float) -> float:
+def per_period_rate(annual_rate: float, periods_per_year: float) -> float:
     """Rate a period that compounds to the annual rate."""
     if not annual_rate > -1.0:
         raise BacktestError(f"an annual rate must be above -1, got {annual_rate}")
@@ -150,7 +151,7 @@ def daily_rate(annual_rate: float, periods_per_year: float) -> float:
 
 
 def periods_per_year_of(dates: pd.Index[pd.Timestamp]) -> float:
-    """Rows a year, read off the typical distance of dates: 252 daily (and for one date), 52 weekly, 12 monthly.
+    """Rows a year, read off the typical distance of dates: 252 daily (or one date), 52 weekly, 12 monthly.
 
     Raises
     ------
@@ -164,32 +165,6 @@ def periods_per_year_of(dates: pd.Index[pd.Timestamp]) -> float:
         if shortest < gap <= longest:
             return count
     raise BacktestError(f"dates {gap:g} days apart are not daily, weekly or monthly: give periods_per_year")
-
-
-def cost_levels(
-    ledgers: Sequence[Ledger],
-    cost_rates: Sequence[float] = (0.0, 0.0005, 0.001),
-    *,
-    periods_per_year: float | None = None,
-    risk_free: float = 0.0,
-    risk_aversion: float = 10.0,
-) -> pd.DataFrame:
-    """Metrics at several proportional costs, the decisions unchanged; rows are (strategy, cost_rate).
-
-    Each ledger keeps its own fixed cost.
-    """
-    tables = {
-        rate: performance_table(
-            [book.with_costs(cost_rate=rate, fixed_cost=book.fixed_cost) for book in ledgers],
-            periods_per_year=periods_per_year,
-            risk_free=risk_free,
-            risk_aversion=risk_aversion,
-        )
-        for rate in cost_rates
-    }
-    table = pd.concat(tables, names=["cost_rate"]).swaplevel()
-    order = [(book.name, rate) for book in ledgers for rate in cost_rates]
-    return table.loc[order]
 
 
 def over_seeds(tables: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
@@ -221,6 +196,6 @@ def require_same_days(ledgers: Sequence[Ledger]) -> None:
             )
 
 
-def _constant(values: NDArray[np.floating[Any]]) -> bool:
-    """Whether values are equal but for rounding."""
-    return bool(np.ptp(values) <= _ROUNDING * np.abs(values).max())
+def is_constant(values: NDArray[np.floating[Any]]) -> bool:
+    """Whether returns are equal but for rounding, so that they have no volatility."""
+    return bool(np.ptp(values) <= _ROUNDING * (1.0 + np.abs(values).max()))

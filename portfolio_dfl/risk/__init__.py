@@ -13,6 +13,7 @@ from portfolio_dfl.risk.covariance import (
     covariance_path,
     estimate_path,
 )
+from portfolio_dfl.risk.learned import LearnedCovarianceScaling
 
 __all__ = [
     "OAS",
@@ -20,6 +21,7 @@ __all__ = [
     "CovarianceEstimator",
     "CovariancePath",
     "EWMACovariance",
+    "LearnedCovarianceScaling",
     "LedoitWolf",
     "RollingCovariance",
     "covariance_path",

@@ -1,0 +1,369 @@
+"""Whether a difference between strategies is more than luck: paired block bootstrap, and trials counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from portfolio_dfl.backtest.evaluation import (
+    is_constant,
+    per_period_rate,
+    periods_per_year_of,
+    require_same_days,
+)
+from portfolio_dfl.backtest.ledger import Ledger
+from portfolio_dfl.errors import BacktestError
+
+__all__ = [
+    "Bootstrap",
+    "Interval",
+    "compare",
+    "comparison_table",
+    "deflated_sharpe",
+    "deflated_sharpe_of_moments",
+    "expected_best_sharpe",
+    "paired_interval",
+]
+
+FloatArray = NDArray[np.float64]
+
+# Below this a block bootstrap resamples the same few days over and over.
+_FEWEST_DAYS = 10
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How days are resampled: stationary bootstrap of Politis and Romano (1994), percentile intervals.
+
+    Parameters
+    ----------
+    level : float
+        Coverage aimed at, in (0, 1).
+    replications : int
+        Number of resamples, at least 100.
+    block_length : int, optional
+        Expected length of a block in days; by default the choice of Politis and White (2004), corrected by
+        Patton, Politis and White (2009), for the daily differences.
+    seed : int
+        Seed of the resampling: the same seed gives the same interval.
+    """
+
+    level: float = 0.95
+    replications: int = 1000
+    block_length: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.level < 1.0:
+            raise BacktestError(f"the level of an interval must be between 0 and 1, got {self.level}")
+        if self.replications < 100:
+            raise BacktestError(f"an interval needs at least 100 replications, got {self.replications}")
+        if self.block_length is not None and self.block_length < 1:
+            raise BacktestError(f"block_length must be at least 1 day, got {self.block_length}")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A difference between two strategies with its interval.
+
+    Attributes
+    ----------
+    statistic : str
+        What is compared: "sharpe", "utility", "regret", ...
+    estimate : float
+        First strategy minus second, on the days as they were; NaN where it does not exist.
+    low, high : float
+        Ends of the interval.
+    level : float
+        Coverage aimed at.
+    block_length : int
+        Expected length of the blocks in days.
+    replications : int
+        Number of resamples.
+    """
+
+    statistic: str
+    estimate: float
+    low: float
+    high: float
+    level: float
+    block_length: int
+    replications: int
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the difference is told from none at this level; False where it does not exist."""
+        return self.low > 0.0 or self.high < 0.0
+
+
+def paired_interval(
+    first: pd.Series[float],
+    second: pd.Series[float],
+    statistics: Mapping[str, Callable[[FloatArray], float]],
+    *,
+    bootstrap: Bootstrap | None = None,
+) -> list[Interval]:
+    """Intervals of ``statistic(first) − statistic(second)``, both resampled with the same days.
+
+    Parameters
+    ----------
+    first, second : Series
+        One value a day, the same dates.
+    statistics : mapping of name to callable
+        Each takes the values of a series [T] to a number.
+    bootstrap : Bootstrap, optional
+        How to resample; its defaults if not given.
+
+    Returns
+    -------
+    list of Interval
+        One a statistic, in order.
+
+    Raises
+    ------
+    BacktestError
+        If the dates differ, values are not finite, or there are fewer than 10 days.
+    """
+    from arch.bootstrap import StationaryBootstrap
+
+    settings = bootstrap or Bootstrap()
+    a, b = _paired_values(first, second)
+    functions = list(statistics.values())
+
+    def differences(x: FloatArray, y: FloatArray) -> FloatArray:
+        return np.array([function(x) - function(y) for function in functions])
+
+    block = settings.block_length or _block_length(a - b)
+    resampler = StationaryBootstrap(block, a, b, seed=settings.seed)
+    low, high = resampler.conf_int(
+        differences, reps=settings.replications, method="percentile", size=settings.level
+    )
+    return [
+        Interval(name, float(value), float(lower), float(upper), settings.level, block, settings.replications)
+        for name, value, lower, upper in zip(statistics, differences(a, b), low, high, strict=True)
+    ]
+
+
+def compare(
+    first: Ledger,
+    second: Ledger,
+    *,
+    risk_aversion: float = 10.0,
+    risk_free: float = 0.0,
+    periods_per_year: float | None = None,
+    regrets: tuple[pd.Series[float], pd.Series[float]] | None = None,
+    bootstrap: Bootstrap | None = None,
+) -> list[Interval]:
+    """Differences between two strategies, first minus second, with paired bootstrap intervals.
+
+    Parameters
+    ----------
+    first, second : Ledger
+        Books over the same days.
+    risk_aversion : float
+        λ of the utility ``mean − λ/2 variance`` a year.
+    risk_free, periods_per_year : float
+        As in :func:`~portfolio_dfl.backtest.evaluation.performance`.
+    regrets : pair of Series, optional
+        Regret of every decision of both strategies (see :mod:`portfolio_dfl.backtest.regret`), the same
+        dates; their means are compared, and less is better.
+    bootstrap : Bootstrap, optional
+        How to resample.
+
+    Returns
+    -------
+    list of Interval
+        "sharpe" and "utility" of net returns, and "regret" where regrets are given.
+    """
+    require_same_days([first, second])
+    per_year = periods_per_year_of(first.daily.index) if periods_per_year is None else periods_per_year
+    rate = per_period_rate(risk_free, per_year)
+
+    def sharpe(values: FloatArray) -> float:
+        if is_constant(values):
+            return math.nan
+        return float(math.sqrt(per_year) * (values.mean() - rate) / values.std(ddof=1))
+
+    def utility(values: FloatArray) -> float:
+        return float(per_year * (values.mean() - 0.5 * risk_aversion * values.var(ddof=1)))
+
+    intervals = paired_interval(
+        first.net_returns, second.net_returns, {"sharpe": sharpe, "utility": utility}, bootstrap=bootstrap
+    )
+    if regrets is not None:
+        intervals += paired_interval(
+            *regrets, {"regret": lambda values: float(values.mean())}, bootstrap=bootstrap
+        )
+    return intervals
+
+
+def comparison_table(
+    ledgers: Sequence[Ledger],
+    reference: str,
+    *,
+    risk_aversion: float = 10.0,
+    risk_free: float = 0.0,
+    periods_per_year: float | None = None,
+    regrets: Mapping[str, pd.Series[float]] | None = None,
+    bootstrap: Bootstrap | None = None,
+) -> pd.DataFrame:
+    """Every strategy against one of them: rows (strategy, statistic), columns of :class:`Interval`.
+
+    Parameters
+    ----------
+    ledgers : sequence of Ledger
+        Books over the same days, with different names.
+    reference : str
+        Name of the strategy that the others are compared with.
+    regrets : mapping of name to Series, optional
+        Regret of every decision, for the strategies that have it; the reference's is needed for any to be
+        compared.
+    risk_aversion, risk_free, periods_per_year, bootstrap
+        As in :func:`compare`.
+    """
+    books = {book.name: book for book in ledgers}
+    if reference not in books:
+        raise BacktestError(f"no strategy is named {reference!r}; there are {sorted(books)}")
+    regrets = regrets or {}
+    rows = []
+    for name, book in books.items():
+        if name == reference:
+            continue
+        pair = (regrets[name], regrets[reference]) if name in regrets and reference in regrets else None
+        rows += [
+            {"strategy": name, **vars(interval), "excludes_zero": interval.excludes_zero}
+            for interval in compare(
+                book,
+                books[reference],
+                risk_aversion=risk_aversion,
+                risk_free=risk_free,
+                periods_per_year=periods_per_year,
+                regrets=pair,
+                bootstrap=bootstrap,
+            )
+        ]
+    columns = ["strategy", *Interval.__dataclass_fields__, "excludes_zero"]
+    return pd.DataFrame(rows, columns=columns).set_index(["strategy", "statistic"])
+
+
+def deflated_sharpe(
+    net_returns: pd.Series[float],
+    trial_sharpes: Sequence[float],
+    *,
+    risk_free: float = 0.0,
+    periods_per_year: float | None = None,
+) -> float:
+    """Probability that the true Sharpe ratio is above what the best of that many worthless trials would show.
+
+    Bailey and López de Prado (2014), "The Deflated Sharpe Ratio".
+
+    Parameters
+    ----------
+    net_returns : Series
+        Net returns of the strategy that was picked.
+    trial_sharpes : sequence of float
+        Annualised Sharpe ratios of *all* configurations tried, the picked one included. Their number is the
+        number of trials, and their variance says how different the trials were.
+    risk_free, periods_per_year : float
+        As in :func:`~portfolio_dfl.backtest.evaluation.performance`.
+
+    Returns
+    -------
+    float
+        In [0, 1]; with one trial the probabilistic Sharpe ratio against 0; NaN where the Sharpe ratio does
+        not exist.
+    """
+    from scipy import stats
+
+    values = net_returns.to_numpy(dtype=np.float64)
+    trials = np.asarray(trial_sharpes, dtype=np.float64)
+    if trials.size == 0 or not np.isfinite(trials).all():
+        raise BacktestError(f"trial_sharpes must hold a finite Sharpe ratio a trial, got {trials.tolist()}")
+    if len(values) < 2 or is_constant(values):
+        return math.nan
+    per_year = periods_per_year_of(net_returns.index) if periods_per_year is None else periods_per_year
+    excess = values - per_period_rate(risk_free, per_year)
+    return deflated_sharpe_of_moments(
+        sharpe=float(excess.mean() / excess.std(ddof=1)),
+        observations=len(excess),
+        skewness=float(stats.skew(excess)),
+        kurtosis=float(stats.kurtosis(excess, fisher=False)),
+        trials=trials.size,
+        trial_spread=float(trials.std(ddof=1) / math.sqrt(per_year)) if trials.size > 1 else 0.0,
+    )
+
+
+def deflated_sharpe_of_moments(
+    *, sharpe: float, observations: int, skewness: float, kurtosis: float, trials: int, trial_spread: float
+) -> float:
+    """The deflated Sharpe ratio from a strategy's moments; Sharpe ratios here are per period, not annualised.
+
+    Parameters
+    ----------
+    sharpe : float
+        Sharpe ratio of the picked strategy.
+    observations : int
+        Number of returns it was measured on.
+    skewness, kurtosis : float
+        Of those returns; the kurtosis of a normal distribution is 3.
+    trials : int
+        Number of (independent) trials.
+    trial_spread : float
+        Standard deviation of the trials' Sharpe ratios.
+    """
+    from scipy import stats
+
+    hurdle = expected_best_sharpe(trials, trial_spread)
+    variance = 1.0 - skewness * sharpe + 0.25 * (kurtosis - 1.0) * sharpe**2
+    return float(stats.norm.cdf((sharpe - hurdle) * math.sqrt((observations - 1) / variance)))
+
+
+def expected_best_sharpe(trials: int, trial_spread: float) -> float:
+    """Sharpe ratio that the best of ``trials`` worthless strategies is expected to show.
+
+    False strategy theorem of Bailey and López de Prado (2014); 0 for one trial. In the units of
+    ``trial_spread``.
+    """
+    from scipy import stats
+
+    if trials < 1:
+        raise BacktestError(f"there is at least one trial, got {trials}")
+    if trials == 1:
+        return 0.0
+    typical = float(stats.norm.ppf(1.0 - 1.0 / trials))
+    extreme = float(stats.norm.ppf(1.0 - 1.0 / (trials * math.e)))
+    return float(trial_spread * ((1.0 - np.euler_gamma) * typical + np.euler_gamma * extreme))
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean())
+
+
+def _paired_values(first: pd.Series[float], second: pd.Series[float]) -> tuple[FloatArray, FloatArray]:
+    """Values of two series that are known to be of the same days."""
+    if not first.index.equals(second.index):
+        raise BacktestError(
+            f"a paired comparison needs the same dates; got {len(first)} and {len(second)} that differ"
+        )
+    if len(first) < _FEWEST_DAYS:
+        raise BacktestError(f"an interval needs at least {_FEWEST_DAYS} days, there are {len(first)}")
+    a: FloatArray = np.asarray(first, dtype=np.float64)
+    b: FloatArray = np.asarray(second, dtype=np.float64)
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise BacktestError("a paired comparison needs finite values on every date: drop dates that lack one")
+    return a, b
+
+
+def _block_length(differences: FloatArray) -> int:
+    """Automatic expected block length in days; 1 where the differences do not vary."""
+    from arch.bootstrap import optimal_block_length
+
+    if is_constant(differences):
+        return 1
+    length = float(optimal_block_length(differences)["stationary"].iloc[0])
+    return max(1, math.ceil(length)) if math.isfinite(length) else 1
