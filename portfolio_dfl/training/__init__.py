@@ -1,0 +1,1 @@
+"""Training return predictors on the decision they lead to, walk-forward and without look-ahead."""

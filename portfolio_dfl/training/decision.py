@@ -1,0 +1,137 @@
+"""The decision function, features in and planned weights out: one for training, backtest and live use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from portfolio_dfl.allocation import drift_weights
+from portfolio_dfl.data.windows import Samples
+
+__all__ = ["DecisionBook", "DecisionModel", "Outcome"]
+
+
+class DecisionModel(nn.Module):
+    """Forecast, then optimise.
+
+    Parameters
+    ----------
+    predictor : nn.Module
+        Features [B, lookback, N] to expected returns [B, H, N].
+    layer : nn.Module
+        Called as ``layer(expected_returns, covariance, previous_weights)``; gives planned weights [B, H,
+        N], of which the first stage is traded. `portfolio_dfl.allocation.MultiPeriodMeanVariance`.
+    covariance_scaling : nn.Module, optional
+        Covariance [B, N, N] to the covariance the layer sees; may be learned (`LearnedCovarianceScaling`).
+    """
+
+    def __init__(
+        self, predictor: nn.Module, layer: nn.Module, covariance_scaling: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.predictor = predictor
+        self.layer = layer
+        self.covariance_scaling = covariance_scaling if covariance_scaling is not None else nn.Identity()
+        self.risk_aversion = float(torch.as_tensor(layer.risk_aversion))
+
+    def forecast(self, features: Tensor) -> Tensor:
+        """Expected returns [B, H, N] from features [B, lookback, N]."""
+        forecasts: Tensor = self.predictor(features)
+        return forecasts
+
+    def plan(self, expected_returns: Tensor, covariance: Tensor, held: Tensor) -> Tensor:
+        """Planned weights [B, H, N] for expected returns [B, H, N], covariance [B, N, N] and held [B, N]."""
+        weights: Tensor = self.layer(expected_returns, self.covariance_scaling(covariance), held)
+        return weights
+
+    def forward(self, features: Tensor, covariance: Tensor, held: Tensor) -> Tensor:
+        """Planned weights [B, H, N]; ``[:, 0]`` is what is traded at the close of the decision date."""
+        return self.plan(self.forecast(features), covariance, held)
+
+
+class DecisionBook:
+    """Weights held before each sample's decision under the policy that is being trained.
+
+    The turnover limit ties a decision to the portfolio held before it, and that portfolio is itself the
+    policy's earlier decision. Solving the dates one after the other would cost one solve a date; instead
+    the book keeps, for every sample, the first stage of its latest plan, drifted by the next day's return,
+    as what the next sample holds. The first sample always holds the initial weights.
+
+    With the whole window as one batch this is the sequential chain solved by fixed-point iteration, one
+    sweep an epoch: after k epochs the first k samples hold exactly what the current policy (of those
+    epochs) led to. With one sample a batch, in order, it is the sequential chain itself. No gradient flows
+    into the weights held.
+
+    Parameters
+    ----------
+    samples : Samples
+        S consecutive samples with complete labels.
+    initial : Tensor [N], optional
+        Weights held before the first sample; equal weights by default.
+    """
+
+    def __init__(self, samples: Samples, initial: Tensor | None = None) -> None:
+        n_assets = samples.n_assets
+        equal = torch.full((n_assets,), 1.0 / n_assets, dtype=torch.float64)
+        self.held = (equal if initial is None else initial).repeat(len(samples), 1)
+        self._next_returns = samples.future_returns[:, 0]
+
+    def record(self, positions: slice, weights: Tensor) -> None:
+        """Enter the first-stage weights [B, N] decided for the samples at `positions`."""
+        after = drift_weights(weights.detach(), self._next_returns[positions])
+        start, stop, _ = positions.indices(len(self.held))
+        room = min(stop, len(self.held) - 1) - start
+        self.held[start + 1 : start + 1 + room] = after[:room]
+
+
+@dataclass(eq=False)
+class Outcome:
+    """What a model decides for a batch of samples, computed only as far as a loss asks.
+
+    Attributes
+    ----------
+    model : DecisionModel
+    samples : Samples
+        B samples with complete labels.
+    held : Tensor [B, N]
+        Weights held before each decision.
+    progress : float
+        How much of the training is done, from 0 (first epoch) to 1 (last): drives schedules.
+    """
+
+    model: DecisionModel
+    samples: Samples
+    held: Tensor
+    progress: float = 0.0
+
+    @property
+    def risk_aversion(self) -> float:
+        """λ, in the loss as in the layer."""
+        return self.model.risk_aversion
+
+    @cached_property
+    def forecasts(self) -> Tensor:
+        """Expected returns [B, H, N]."""
+        return self.model.forecast(self.samples.features)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """Planned weights [B, H, N], differentiable with respect to the forecasts."""
+        return self.model.plan(self.forecasts, self.samples.covariance, self.held)
+
+    @property
+    def decided(self) -> bool:
+        """Whether a loss asked for the weights."""
+        return "weights" in self.__dict__
+
+    @cached_property
+    def foresight_weights(self) -> Tensor:
+        """Best plan [B, H, N] in hindsight: the layer at realised returns and covariance; no gradient."""
+        with torch.no_grad():
+            weights: Tensor = self.model.layer(
+                self.samples.future_returns, self.samples.realised_covariance, self.held
+            )
+        return weights

@@ -1,0 +1,121 @@
+"""The Lightning module: it knows the decision model and the loss, and nothing of files, logs or calendars."""
+
+from __future__ import annotations
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.training.datamodule import Batch
+from portfolio_dfl.training.decision import DecisionModel, Outcome
+from portfolio_dfl.training.health import HealthMonitor
+from portfolio_dfl.training.losses import Loss
+
+__all__ = ["PortfolioModule"]
+
+
+class PortfolioModule(pl.LightningModule):
+    """Trains a `DecisionModel` on a `Loss` with Adam.
+
+    Stops with `TrainingError` as soon as a loss or gradient is not finite, or forecasts leave all
+    proportion: the window has failed, and going on would only hide where.
+
+    Parameters
+    ----------
+    model : DecisionModel
+    loss : callable
+        From an `Outcome` to a scalar.
+    learning_rate, weight_decay : float
+        Of Adam; decay is decoupled from the gradient (AdamW).
+    inflation_limit : float
+        Root mean square of the forecasts over that of the realised returns beyond which training has
+        diverged.
+    """
+
+    def __init__(
+        self,
+        model: DecisionModel,
+        loss: Loss,
+        *,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        inflation_limit: float = 100.0,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.inflation_limit = inflation_limit
+        self.health = HealthMonitor()
+        # Kept here because Lightning's own metrics cost more than a step of the predictor.
+        self.losses: list[float] = []
+        self._epoch_loss, self._epoch_samples = 0.0, 0
+        self._outcome: Outcome | None = None
+
+    def configure_optimizers(self) -> Optimizer:
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        # Gradients of a squared error of returns are near Adam's usual ε of 1e-8, which would then act as a
+        # brake.
+        return torch.optim.AdamW(
+            parameters, lr=self.learning_rate, weight_decay=self.weight_decay, eps=1e-12, foreach=False
+        )
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        """Batches are views of the window in memory; the layer works on the CPU."""
+        return batch
+
+    def on_train_epoch_start(self) -> None:
+        self.health.start_epoch()
+        self._epoch_loss, self._epoch_samples = 0.0, 0
+
+    def training_step(self, batch: Batch, batch_index: int) -> Tensor:
+        outcome = self._decide(batch)
+        outcome.forecasts.retain_grad()
+        loss = self._loss_of(outcome)
+        if outcome.decided:
+            batch.book.record(batch.positions, outcome.weights[:, 0])
+        self._outcome = outcome
+        self._epoch_loss += float(loss.detach()) * len(batch.samples)
+        self._epoch_samples += len(batch.samples)
+        return loss
+
+    def on_train_epoch_end(self) -> None:
+        self.losses.append(self._epoch_loss / self._epoch_samples)
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        for parameter in parameters:
+            if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):
+                raise TrainingError(f"gradient is not finite in epoch {self.current_epoch + 1}")
+        if self._outcome is not None:
+            self.health.observe(self._outcome, parameters)
+            self._outcome = None
+
+    def validation_step(self, batch: Batch, batch_index: int) -> None:
+        outcome = self._decide(batch)
+        loss = self._loss_of(outcome)
+        if outcome.decided:
+            batch.book.record(batch.positions, outcome.weights[:, 0])
+        self.log("validation_loss", loss, on_step=False, on_epoch=True, batch_size=len(batch.samples))
+
+    def _decide(self, batch: Batch) -> Outcome:
+        epochs = self.trainer.max_epochs or 1
+        progress = self.current_epoch / (epochs - 1) if epochs > 1 else 0.0
+        return Outcome(self.model, batch.samples, batch.book.held[batch.positions].clone(), progress)
+
+    def _loss_of(self, outcome: Outcome) -> Tensor:
+        forecasts, realised = outcome.forecasts.detach(), outcome.samples.future_returns
+        inflation = float(forecasts.square().mean().sqrt() / realised.square().mean().sqrt())
+        if not inflation <= self.inflation_limit:
+            raise TrainingError(
+                f"forecasts are {inflation:.3g} times the size of realised returns in epoch "
+                f"{self.current_epoch + 1}, beyond {self.inflation_limit:g}: training diverged; lower the "
+                f"learning rate"
+            )
+        loss = self.loss(outcome)
+        if not bool(torch.isfinite(loss)):
+            raise TrainingError(f"loss is {float(loss)} in epoch {self.current_epoch + 1}")
+        return loss

@@ -1,0 +1,257 @@
+"""Trained strategies for the backtest and for live use: predict, then optimise, retrained along the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from portfolio_dfl.data.windows import build_samples, label_length
+from portfolio_dfl.errors import DataError, TrainingError
+from portfolio_dfl.forecasting import PredictorSpec
+from portfolio_dfl.risk import CovarianceEstimator, covariance_path
+from portfolio_dfl.training.decision import DecisionModel
+from portfolio_dfl.training.losses import MeanSquaredError
+from portfolio_dfl.training.window import (
+    TrainedWindow,
+    TrainingSettings,
+    WindowTask,
+    build_model,
+    load_state,
+    train_window,
+)
+
+__all__ = ["DecisionFocusedPolicy", "PredictOptimisePolicy", "TwoStagePolicy"]
+
+FloatArray = NDArray[np.float64]
+
+
+class PredictOptimisePolicy:
+    """A predictor and a portfolio layer, retrained on the newest samples whose labels are complete.
+
+    Fits the backtest's `Policy` protocol. The decision of a date is the first stage of ``model(features,
+    covariance, held)``, the very function that training differentiates. A window whose training fails is
+    recorded and raises `TrainingError` from `fit`; until the next retraining the policy then places no
+    orders, so that the portfolio it holds drifts. The next window starts afresh, or from the last window
+    that did not fail.
+
+    Parameters
+    ----------
+    layer : nn.Module
+        The portfolio problem, `MultiPeriodMeanVariance`; it sets N, H and λ.
+    covariance : CovarianceEstimator
+        Of the layer's covariance, from returns up to the decision date.
+    predictor : PredictorSpec
+    lookback : int
+        Days of returns the predictor sees.
+    realised_window : int
+        Days whose returns make the realised covariance of the loss; with the layer's horizon it sets the
+        embargo.
+    samples : int
+        Samples a training uses; with ``expanding`` the least number, and all that are usable are used.
+    expanding : bool
+        Learn from the whole past instead of the newest `samples`.
+    settings : TrainingSettings
+    seed : int
+    warm_start : bool
+        Start from the last trained window's parameters instead of fresh ones.
+    learn_covariance : bool
+        Learn a `LearnedCovarianceScaling` of the layer's covariance beside the predictor.
+    name : str
+        Of the strategy, in tables.
+
+    Attributes
+    ----------
+    windows : list of TrainedWindow
+        Those used, in order of `fit`, failed ones included.
+    forecasts : dict
+        Expected returns [H, N] by decision date, as the layer saw them.
+    """
+
+    def __init__(
+        self,
+        layer: nn.Module,
+        covariance: CovarianceEstimator,
+        *,
+        predictor: PredictorSpec | None = None,
+        lookback: int = 120,
+        realised_window: int = 20,
+        samples: int = 120,
+        expanding: bool = False,
+        settings: TrainingSettings | None = None,
+        seed: int = 0,
+        warm_start: bool = False,
+        learn_covariance: bool = False,
+        name: str = "predict_optimise",
+    ) -> None:
+        self.layer = layer
+        self.covariance = covariance
+        self.predictor = PredictorSpec() if predictor is None else predictor
+        self.lookback = lookback
+        self.realised_window = realised_window
+        self.samples = samples
+        self.expanding = expanding
+        self.settings = TrainingSettings() if settings is None else settings
+        self.seed = seed
+        self.warm_start = warm_start
+        self.learn_covariance = learn_covariance
+        self.name = name
+        self.windows: list[TrainedWindow] = []
+        self.forecasts: dict[pd.Timestamp, FloatArray] = {}
+        self.horizon = int(torch.as_tensor(layer.horizon))
+        self._label_length = label_length(self.horizon, realised_window)
+        self._build()  # a predictor that cannot be built is a mistake to hear of now, not a failed window
+        self._adopted: dict[str, TrainedWindow] = {}
+        self._model: DecisionModel | None = None
+        self._last_state: dict[str, torch.Tensor] | None = None
+
+    @property
+    def returns_needed(self) -> int:
+        """Number of returns, the decision date's included, that the first training needs."""
+        return self._first_sample + self.samples + self._label_length
+
+    @property
+    def _first_sample(self) -> int:
+        return max(self.lookback, self.covariance.window) - 1
+
+    def _build(self) -> DecisionModel:
+        with torch.random.fork_rng(devices=[]):  # random initial values are not drawn from the caller's state
+            return build_model(self.predictor, self.layer, self.lookback, self.learn_covariance)
+
+    def task(self, history: pd.DataFrame) -> WindowTask:
+        """The training of the last date of `history` [T, N], from returns up to that date.
+
+        Raises
+        ------
+        DataError
+            If the history is too short for the samples asked for.
+        """
+        date = history.index[-1]
+        if len(history) < self.returns_needed:
+            raise DataError(
+                f"training on {self.samples} samples needs {self.returns_needed} returns, and only "
+                f"{len(history)} end by {date.date()}; start later, or use fewer samples or days of lookback"
+            )
+        recent = history if self.expanding else history.iloc[-self.returns_needed :]
+        path = covariance_path(recent, self.covariance)
+        samples = build_samples(
+            recent,
+            lookback=self.lookback,
+            horizon=self.horizon,
+            realised_window=self.realised_window,
+            covariance=(path[0], path[1]),
+        )
+        return WindowTask(
+            date=date,
+            samples=samples.usable_at(date).newest(None if self.expanding else self.samples),
+            predictor=self.predictor,
+            layer=self.layer,
+            settings=self.settings,
+            seed=self.seed,
+            learn_covariance=self.learn_covariance,
+            initial_state=self._last_state if self.warm_start else None,
+        )
+
+    def tasks(self, returns: pd.DataFrame, dates: Iterable[pd.Timestamp]) -> list[WindowTask]:
+        """The trainings of many retraining dates, each from returns up to its date, to be run anywhere.
+
+        Raises
+        ------
+        TrainingError
+            With a warm start, where every window needs the one before.
+        """
+        if self.warm_start:
+            raise TrainingError("windows with a warm start depend on one another and cannot be trained ahead")
+        return [self.task(returns.loc[:date]) for date in dates]
+
+    def adopt(self, windows: Iterable[TrainedWindow]) -> None:
+        """Take windows trained elsewhere; `fit` uses one only where its task is the very same."""
+        self._adopted.update({window.key: window for window in windows})
+
+    def fit(self, history: pd.DataFrame) -> None:
+        """Train on returns up to the last date of `history`, or take the adopted window of the same task.
+
+        Raises
+        ------
+        TrainingError
+            If the window failed; it is on record in `windows`.
+        """
+        task = self.task(history)
+        window = self._adopted.get(task.key) if self._adopted else None
+        if window is None:
+            window = train_window(task)
+        self.use(window)
+        if window.failed:
+            raise TrainingError(f"training at {window.date.date()} failed: {window.failure}")
+
+    def use(self, window: TrainedWindow) -> None:
+        """Decide with a trained window's parameters from now on, or place no orders if it failed."""
+        self.windows.append(window)
+        self._model = None
+        if window.state is not None:
+            model = self._build()
+            load_state(model, window.state)
+            self._model = model.eval()
+            self._last_state = window.state
+
+    def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray | None:
+        """Target weights [N] at the last close of `history` [T, N], given the weights held [N].
+
+        Returns None, which places no order, while the newest window is a failed one.
+
+        Raises
+        ------
+        TrainingError
+            If nothing was trained yet, or the history is shorter than the predictor's window.
+        """
+        if not self.windows:
+            raise TrainingError(f"{self.name} has not been trained: call fit first")
+        if self._model is None:
+            return None
+        values = history.to_numpy(dtype=np.float64)
+        if len(values) <= self._first_sample:
+            raise TrainingError(f"a decision needs {self._first_sample + 1} returns, there are {len(values)}")
+        features = torch.from_numpy(values[-self.lookback :].copy())
+        covariance = torch.from_numpy(self.covariance(values[-self.covariance.window :]))
+        model = self._model
+        with torch.no_grad():
+            forecasts = model.forecast(features.unsqueeze(0))
+            self.forecasts[history.index[-1]] = forecasts[0].numpy()
+            plan = model.plan(forecasts, covariance.unsqueeze(0), torch.from_numpy(held).unsqueeze(0))
+        weights: FloatArray = plan[0, 0].numpy()
+        return weights
+
+
+class DecisionFocusedPolicy(PredictOptimisePolicy):
+    """Trained through the portfolio layer on a loss of decisions; the paper's decision loss by default."""
+
+    def __init__(
+        self,
+        layer: nn.Module,
+        covariance: CovarianceEstimator,
+        *,
+        name: str = "decision_focused",
+        **options: Any,
+    ) -> None:
+        super().__init__(layer, covariance, name=name, **options)
+
+
+class TwoStagePolicy(PredictOptimisePolicy):
+    """The same predictor trained on squared error, deciding through the same layer.
+
+    Takes the options of `PredictOptimisePolicy`; the settings' loss is replaced by `MeanSquaredError`, all
+    else stays equal, so that a comparison differs in the loss alone. ``settings.method = "least_squares"``
+    gives the closed form.
+    """
+
+    def __init__(
+        self, layer: nn.Module, covariance: CovarianceEstimator, *, name: str = "two_stage", **options: Any
+    ) -> None:
+        super().__init__(layer, covariance, name=name, **options)
+        self.settings = replace(self.settings, loss=MeanSquaredError())

@@ -1,0 +1,279 @@
+"""One training window as a pure function: a task in, a trained window out, anywhere and in any order.
+
+The outcome depends on the task alone: the seed is derived from the task's seed and date, arithmetic runs on
+one thread, and nothing global is read or left behind. So windows can be spread over processes, resumed, and
+repeated bit for bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import joblib
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from dxpp_core.errors import QPError
+from portfolio_dfl.data.windows import Samples
+from portfolio_dfl.errors import PortfolioError, TrainingError
+from portfolio_dfl.forecasting import PredictorSpec, ScaledPredictor, fit_least_squares
+from portfolio_dfl.risk import LearnedCovarianceScaling
+from portfolio_dfl.training.decision import DecisionModel
+from portfolio_dfl.training.health import GradientHealth
+from portfolio_dfl.training.losses import DecisionLoss, Loss
+
+__all__ = ["TrainedWindow", "TrainingSettings", "WindowTask", "build_model", "load_state", "train_window"]
+
+# What may go wrong with the numbers of one window; mistakes in the settings are not among them and are
+# raised.
+_WINDOW_FAILURES = (PortfolioError, QPError, np.linalg.LinAlgError)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a window is trained.
+
+    Attributes
+    ----------
+    loss : callable
+        From an `Outcome` to a scalar; see `portfolio_dfl.training.losses`.
+    method : {"gradient", "least_squares"}
+        Gradient steps on `loss`, or the closed form of squared error for the linear predictor (`loss` is
+        not used).
+    initialise : {"fresh", "least_squares"}
+        Where gradient training starts: at the predictor's own initial values, or at the closed form.
+    ridge : float
+        Penalty of the closed form in standardised units; 0 is ordinary least squares.
+    epochs : int
+        Passes over the samples.
+    batch_size : int or None
+        Consecutive samples a step; None takes the whole window, 1 is the paper's pass through time.
+    learning_rate, weight_decay : float
+        Of AdamW, in the predictor's units (standardised where it is scaled).
+    gradient_clip : float or None
+        Largest Euclidean norm of a step's gradient.
+    validation_samples : int
+        Newest samples held out, with embargo, for early stopping; 0 trains all epochs on all samples.
+    patience : int
+        Epochs without a better validation loss before training stops; the best epoch's parameters are kept.
+    inflation_limit : float
+        Size of the forecasts, relative to realised returns, beyond which training counts as diverged.
+    """
+
+    loss: Loss = field(default_factory=DecisionLoss)
+    method: Literal["gradient", "least_squares"] = "gradient"
+    initialise: Literal["fresh", "least_squares"] = "fresh"
+    ridge: float = 100.0
+    epochs: int = 20
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    gradient_clip: float | None = None
+    validation_samples: int = 0
+    patience: int = 5
+    inflation_limit: float = 100.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("validation_samples", 0), ("patience", 1)):
+            if getattr(self, name) < least:
+                raise TrainingError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise TrainingError(
+                f"batch_size must be at least 1 (or None for the window), got {self.batch_size}"
+            )
+        for name in ("learning_rate", "inflation_limit"):
+            if not getattr(self, name) > 0:
+                raise TrainingError(f"{name} must be positive, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, eq=False)
+class WindowTask:
+    """Everything that decides the outcome of one window's training; picklable.
+
+    Attributes
+    ----------
+    date : Timestamp
+        Decision date t at whose close training happens.
+    samples : Samples
+        Those to learn from; their labels must all be complete at `date`.
+    predictor : PredictorSpec
+    layer : nn.Module
+        The portfolio problem; its parameters are not trained.
+    settings : TrainingSettings
+    seed : int
+        Of the study; the window's own seed follows from it and the date.
+    learn_covariance : bool
+        Learn a `LearnedCovarianceScaling` beside the predictor.
+    initial_state : mapping or None
+        Parameters to start from (warm start), as in `TrainedWindow.state`.
+    """
+
+    date: pd.Timestamp
+    samples: Samples
+    predictor: PredictorSpec
+    layer: nn.Module
+    settings: TrainingSettings
+    seed: int = 0
+    learn_covariance: bool = False
+    initial_state: Mapping[str, Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        known = self.samples.label_end <= self.date
+        if len(known) == 0 or not known.all():
+            raise TrainingError(
+                f"{int((~known).sum())} of {len(known)} samples have labels that are not complete at "
+                f"{self.date.date()}; train on Samples.usable_at(date)"
+            )
+
+    @property
+    def key(self) -> str:
+        """Digest of the task's content, the same in every process: equal keys mean equal outcomes."""
+        samples = self.samples
+        arrays = [
+            np.ascontiguousarray(part.numpy())
+            for part in (
+                samples.features,
+                samples.future_returns,
+                samples.realised_covariance,
+                samples.covariance,
+            )
+        ]
+        state = {name: value.numpy() for name, value in sorted((self.initial_state or {}).items())}
+        described = (self.predictor.describe(), repr(self.layer), repr(self.settings), self.learn_covariance)
+        return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed)))
+
+    def build_model(self) -> DecisionModel:
+        """The untrained decision model of this task."""
+        return build_model(self.predictor, self.layer, self.samples.lookback, self.learn_covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedWindow:
+    """Outcome of one window: parameters, or why there are none; and what happened on the way.
+
+    Attributes
+    ----------
+    date, key
+        Of the task.
+    state : dict or None
+        The decision model's parameters and scales without the layer's; None for a failed window.
+    failure : str or None
+        Why training failed.
+    first_sample, last_sample, last_label_end : Timestamp
+        Span of the samples given, and the date of the newest return any of their labels used.
+    n_training, n_validation : int
+        Samples on either side.
+    losses, validation_losses : tuple of float
+        By epoch.
+    health : GradientHealth
+    seconds : float
+        Wall time.
+    """
+
+    date: pd.Timestamp
+    key: str
+    state: dict[str, Tensor] | None
+    failure: str | None
+    first_sample: pd.Timestamp
+    last_sample: pd.Timestamp
+    last_label_end: pd.Timestamp
+    n_training: int
+    n_validation: int
+    losses: tuple[float, ...] = ()
+    validation_losses: tuple[float, ...] = ()
+    health: GradientHealth = field(default_factory=GradientHealth)
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the window has no parameters."""
+        return self.state is None
+
+
+def train_window(task: WindowTask) -> TrainedWindow:
+    """Train one window with a fresh predictor and Trainer; numerical failures are recorded, not raised.
+
+    Raises
+    ------
+    TrainingError, DataError
+        If the settings cannot work for any window: an unusable predictor, a validation slice that leaves
+        nothing.
+    """
+    from portfolio_dfl.training.fitting import fit_by_gradient, reproducible
+
+    started = time.perf_counter()
+    settings, samples = task.settings, task.samples
+    training, validation = samples, None
+    if settings.validation_samples and settings.method == "gradient":
+        training, validation = samples.split_validation(settings.validation_samples)
+    blank = TrainedWindow(
+        date=task.date,
+        key=task.key,
+        state=None,
+        failure=None,
+        first_sample=samples.dates[0],
+        last_sample=samples.dates[-1],
+        last_label_end=samples.label_end.max(),
+        n_training=len(training),
+        n_validation=0 if validation is None else len(validation),
+    )
+    with reproducible(_window_seed(task.seed, task.date)):
+        model = task.build_model()
+        try:
+            _start(model, task, training)
+            fitted = blank
+            if settings.method == "gradient":
+                course = fit_by_gradient(model, training, validation, settings)
+                fitted = replace(
+                    blank,
+                    losses=course.losses,
+                    validation_losses=course.validation_losses,
+                    health=course.health,
+                )
+            fitted = replace(fitted, state=_state_of(model))
+        except _WINDOW_FAILURES as error:
+            fitted = replace(blank, failure=f"{type(error).__name__}: {error}")
+    return replace(fitted, seconds=time.perf_counter() - started)
+
+
+def build_model(
+    predictor: PredictorSpec, layer: nn.Module, lookback: int, learn_covariance: bool = False
+) -> DecisionModel:
+    """An untrained decision model for the layer's assets and horizon."""
+    n_assets, horizon = int(torch.as_tensor(layer.n_assets)), int(torch.as_tensor(layer.horizon))
+    scaling = LearnedCovarianceScaling(n_assets) if learn_covariance else None
+    return DecisionModel(predictor.build(n_assets, lookback, horizon), layer, scaling)
+
+
+def load_state(model: DecisionModel, state: Mapping[str, Tensor]) -> None:
+    """Put a window's parameters into a model of the same task."""
+    missing, unexpected = model.load_state_dict(dict(state), strict=False)
+    wrong = [name for name in missing if not name.startswith("layer.")] + list(unexpected)
+    if wrong:
+        raise TrainingError(f"parameters do not belong to this predictor: {', '.join(wrong)} do not match")
+
+
+def _start(model: DecisionModel, task: WindowTask, training: Samples) -> None:
+    """Initial values and scales, from the training samples alone."""
+    settings, predictor = task.settings, model.predictor
+    if task.initial_state is not None:
+        load_state(model, task.initial_state)
+    if isinstance(predictor, ScaledPredictor):
+        predictor.fit_scales(training.features)
+    closed_form = settings.method == "least_squares" or settings.initialise == "least_squares"
+    if closed_form and (task.initial_state is None or settings.method == "least_squares"):
+        fit_least_squares(predictor, training.features, training.future_returns, ridge=settings.ridge)
+
+
+def _state_of(model: DecisionModel) -> dict[str, Tensor]:
+    state = model.state_dict()
+    return {name: value.detach().clone() for name, value in state.items() if not name.startswith("layer.")}
+
+
+def _window_seed(seed: int, date: pd.Timestamp) -> int:
+    return int(np.random.SeedSequence([seed, date.toordinal()]).generate_state(1)[0])
