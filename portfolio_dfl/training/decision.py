@@ -25,7 +25,8 @@ class DecisionModel(nn.Module):
         Called as ``layer(expected_returns, covariance, previous_weights)``; gives planned weights [B, H,
         N], of which the first stage is traded. `portfolio_dfl.allocation.MultiPeriodMeanVariance`.
     covariance_scaling : nn.Module, optional
-        Covariance [B, N, N] to the covariance the layer sees; may be learned (`LearnedCovarianceScaling`).
+        Covariance [B, N, N] to the covariance the layer sees; may be learned (`LearnedCovarianceScaling`);
+        none by default.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class PredictOptimisePolicy:
     seed : int
     warm_start : bool
         Start from the last trained window's parameters instead of fresh ones.
-    learn_covariance : bool
+    risk_scaling : bool
         Learn a `LearnedCovarianceScaling` of the layer's covariance beside the predictor.
     name : str
         Of the strategy, in tables.
@@ -87,7 +87,7 @@ class PredictOptimisePolicy:
         settings: TrainingSettings | None = None,
         seed: int = 0,
         warm_start: bool = False,
-        learn_covariance: bool = False,
+        risk_scaling: bool = False,
         name: str = "predict_optimise",
     ) -> None:
         self.layer = layer
@@ -100,7 +100,7 @@ class PredictOptimisePolicy:
         self.settings = TrainingSettings() if settings is None else settings
         self.seed = seed
         self.warm_start = warm_start
-        self.learn_covariance = learn_covariance
+        self.risk_scaling = risk_scaling
         self.name = name
         self.windows: list[TrainedWindow] = []
         self.forecasts: dict[pd.Timestamp, FloatArray] = {}
@@ -122,7 +122,7 @@ class PredictOptimisePolicy:
 
     def _build(self) -> DecisionModel:
         with torch.random.fork_rng(devices=[]):  # random initial values are not drawn from the caller's state
-            return build_model(self.predictor, self.layer, self.lookback, self.learn_covariance)
+            return build_model(self.predictor, self.layer, self.lookback, self.risk_scaling)
 
     def task(self, history: pd.DataFrame) -> WindowTask:
         """The training of the last date of `history` [T, N], from returns up to that date.
@@ -154,7 +154,7 @@ class PredictOptimisePolicy:
             layer=self.layer,
             settings=self.settings,
             seed=self.seed,
-            learn_covariance=self.learn_covariance,
+            risk_scaling=self.risk_scaling,
             initial_state=self._last_state if self.warm_start else None,
         )
 

@@ -107,7 +107,7 @@ class WindowTask:
     settings : TrainingSettings
     seed : int
         Of the study; the window's own seed follows from it and the date.
-    learn_covariance : bool
+    risk_scaling : bool
         Learn a `LearnedCovarianceScaling` beside the predictor.
     initial_state : mapping or None
         Parameters to start from (warm start), as in `TrainedWindow.state`.
@@ -119,7 +119,7 @@ class WindowTask:
     layer: nn.Module
     settings: TrainingSettings
     seed: int = 0
-    learn_covariance: bool = False
+    risk_scaling: bool = False
     initial_state: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
@@ -144,12 +144,12 @@ class WindowTask:
             )
         ]
         state = {name: value.numpy() for name, value in sorted((self.initial_state or {}).items())}
-        described = (self.predictor.describe(), repr(self.layer), repr(self.settings), self.learn_covariance)
+        described = (self.predictor.describe(), repr(self.layer), repr(self.settings), self.risk_scaling)
         return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed)))
 
     def build_model(self) -> DecisionModel:
         """The untrained decision model of this task."""
-        return build_model(self.predictor, self.layer, self.samples.lookback, self.learn_covariance)
+        return build_model(self.predictor, self.layer, self.samples.lookback, self.risk_scaling)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,11 +242,11 @@ def train_window(task: WindowTask) -> TrainedWindow:
 
 
 def build_model(
-    predictor: PredictorSpec, layer: nn.Module, lookback: int, learn_covariance: bool = False
+    predictor: PredictorSpec, layer: nn.Module, lookback: int, risk_scaling: bool = False
 ) -> DecisionModel:
     """An untrained decision model for the layer's assets and horizon."""
     n_assets, horizon = int(torch.as_tensor(layer.n_assets)), int(torch.as_tensor(layer.horizon))
-    scaling = LearnedCovarianceScaling(n_assets) if learn_covariance else None
+    scaling = LearnedCovarianceScaling(n_assets) if risk_scaling else None
     return DecisionModel(predictor.build(n_assets, lookback, horizon), layer, scaling)
 
 
