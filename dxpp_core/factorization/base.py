@@ -1,0 +1,64 @@
+"""The surface that dense and sparse matrices share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..solvers.base import Matrix
+
+__all__ = ["RIDGE", "Factor", "System"]
+
+Vector = NDArray[np.float64]
+
+# Added to the diagonal of the penalty Hessian, in units of the largest entry of the scaled P (which is 1).  It makes the
+# factor exist where neither P nor an active row has curvature; refinement against the matrix without it removes its bias.
+RIDGE = 1e-10
+
+
+class Factor(Protocol):
+    """A factor of the penalty Hessian H = P + Cᵀ diag(κ) C + diag(κ_box) + ridge."""
+
+    def solve(self, rhs: Vector) -> Vector:
+        """H⁻¹ rhs."""
+        ...
+
+
+class System(Protocol):
+    """Equilibrated matrices P̂ (n × n) and Ĉ = [Â; Ĝ] of one problem, and what is done with them."""
+
+    D: Vector
+    E: Vector
+    c: float
+    n_eq: int
+    has_curvature: bool
+    structure: Hashable
+
+    def P_dot(self, v: Vector) -> Vector: ...
+
+    def C_dot(self, v: Vector) -> Vector: ...
+
+    def Ct_dot(self, s: Vector) -> Vector: ...
+
+    def row_norms(self) -> Vector:
+        """Euclidean norms of the rows of Ĉ; 1 for empty rows."""
+        ...
+
+    def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
+        """P̂, Ĝ and Â in the layout solvers take."""
+        ...
+
+    def factor(self, kappa: Vector, kappa_box: Vector | None) -> Factor:
+        """Factor of the penalty Hessian with these stiffnesses of rows and bounds; 0 marks an inactive one."""
+        ...
+
+    def dense(self) -> tuple[Vector, Vector]:
+        """P̂ and Ĉ as arrays, for the factorisation of last resort."""
+        ...
+
+    def smallest_curvature_is_negative(self) -> bool:
+        """Whether P̂ has an eigenvalue below zero by more than rounding."""
+        ...

@@ -1,0 +1,108 @@
+"""Dense matrices: LAPACK called directly, because at n = 20 the wrappers would cost more than the mathematics."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from ..errors import NonConvexError
+from ..scaling import equilibrate
+from ..solvers.base import Matrix
+from .base import RIDGE
+
+__all__ = ["CURVATURE_TOLERANCE", "DenseSystem"]
+
+Array = NDArray[np.float64]
+
+# A negative eigenvalue of the scaled P (largest entry 1) above this is not rounding.
+CURVATURE_TOLERANCE = 1e-9
+
+
+class DenseFactor:
+    """Cholesky factor of a dense penalty Hessian."""
+
+    __slots__ = ("_L",)
+
+    def __init__(self, H: Array) -> None:
+        self._L, info = lapack.dpotrf(H.T, lower=1, clean=0, overwrite_a=1)
+        if info:
+            raise NonConvexError(
+                "the penalty Hessian is not positive definite: P has negative curvature on the active rows"
+            )
+
+    def solve(self, rhs: Array) -> Array:
+        x: Array = lapack.dpotrs(self._L, rhs, lower=1)[0]
+        return x
+
+
+class DenseSystem:
+    """Scaled dense P and C = [A; G]."""
+
+    __slots__ = ("C", "Ct", "D", "E", "P", "_norms", "c", "has_curvature", "n_eq", "structure")
+
+    def __init__(self, P: Array, C: Array, n_eq: int) -> None:
+        n_rows, n = C.shape
+        size_P, size_C = np.abs(P), np.abs(C)
+        first = (
+            size_P.max(0),
+            (size_C.max(0) if n_rows else np.zeros(n)),
+            size_C.max(1) if n_rows else np.zeros(0),
+        )
+
+        def maxima(D: Array, E: Array) -> tuple[Array, Array, Array]:
+            if not n_rows:
+                return (size_P * D).max(1) * D, first[1], first[2]
+            scaled = E[:, None] * size_C * D
+            return (size_P * D).max(1) * D, scaled.max(0), scaled.max(1)
+
+        self.D, self.E, self.c = equilibrate(maxima, n, n_rows)
+        self.P = self.c * self.D[:, None] * P * self.D
+        self.C = self.E[:, None] * C * self.D
+        self.Ct = self.C.T
+        self.n_eq = n_eq
+        self.has_curvature = bool(first[0].max() > 0.0)
+        self.structure: Hashable = None
+        self._norms: Array | None = None
+
+    def P_dot(self, v: Array) -> Array:
+        return self.P.dot(v)
+
+    def C_dot(self, v: Array) -> Array:
+        return self.C.dot(v)
+
+    def Ct_dot(self, s: Array) -> Array:
+        return self.Ct.dot(s)
+
+    def row_norms(self) -> Array:
+        if self._norms is None:
+            norms = np.sqrt(np.einsum("ij,ij->i", self.C, self.C))
+            self._norms = np.where(norms > 0.0, norms, 1.0)
+        return self._norms
+
+    def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
+        p = self.n_eq
+        G = self.C[p:] if self.C.shape[0] > p else None
+        return self.P, G, self.C[:p] if p else None
+
+    def factor(self, kappa: Array, kappa_box: Array | None) -> DenseFactor:
+        active = kappa.nonzero()[0]
+        if active.size:
+            B = self.C[active]
+            H = (B.T * kappa[active]).dot(B)
+            H += self.P
+        else:
+            H = self.P.copy()
+        H.ravel()[:: H.shape[0] + 1] += RIDGE if kappa_box is None else kappa_box + RIDGE
+        return DenseFactor(H)
+
+    def dense(self) -> tuple[Array, Array]:
+        return self.P, self.C
+
+    def smallest_curvature_is_negative(self) -> bool:
+        shifted = self.P.copy()
+        shifted.ravel()[:: shifted.shape[0] + 1] += CURVATURE_TOLERANCE
+        info: int = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
+        return info != 0

@@ -1,0 +1,124 @@
+"""Gradients and tangents of the arguments from the solutions of the KKT system.
+
+With K[v; s; s_box] = [x̄; ȳ; z̄; z̄_box] on the active rows, a loss of (x, y, z, z_box) has the gradients
+
+    ∂q = −v,   ∂P = −½(v xᵀ + x vᵀ),   ∂C = −(y vᵀ + s xᵀ),   ∂d = s,   ∂lb, ∂ub = s_box
+
+for C = [A; G], d = [b; h] and the multipliers y of both (section 3 of the paper; the plug-in differs in v, s and y only).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .problem import NAMES, QuadraticProgram
+from .solution_map import Sensitivities, SolutionMap
+
+__all__ = ["argument_gradients", "solution_tangents"]
+
+Array = NDArray[np.float64]
+
+
+def argument_gradients(
+    solved: SolutionMap, found: Sensitivities, wanted: dict[str, bool]
+) -> dict[str, Array]:
+    """Gradients of the wanted arguments, each in the shape of its argument (summed over broadcast dimensions)."""
+    program, x, v, s, p = solved.program, solved.x, found.v, found.s, solved.program.p
+    needs_rows = wanted["G"] or wanted["A"]
+    y = solved.multipliers() if needs_rows else None
+    out: dict[str, Array] = {}
+    for name in NAMES:
+        if not wanted[name]:
+            continue
+        if name == "q":
+            out[name] = _sum_to_argument(program, name, -v)
+        elif name == "P":
+            half = _outer(program, name, v, x)
+            out[name] = -0.5 * (half + _outer(program, name, x, v))
+        elif name in ("A", "G"):
+            assert y is not None
+            rows = slice(0, p) if name == "A" else slice(p, None)
+            out[name] = -(_outer(program, name, y[:, rows], v) + _outer(program, name, s[:, rows], x))
+        elif name in ("b", "h"):
+            out[name] = _sum_to_argument(program, name, s[:, :p] if name == "b" else s[:, p:])
+        else:
+            out[name] = _sum_to_argument(program, name, found.s_lower if name == "lb" else found.s_upper)
+    return out
+
+
+def _outer(program: QuadraticProgram, name: str, left: Array, right: Array) -> Array:
+    """Σ left rightᵀ in the layout of a matrix argument: all of it, or its pattern only."""
+    array = program.arrays[name]
+    assert array is not None
+    shared = array.shape[: array.ndim - (1 if name in program.patterns else 2)]
+    alone = all(length == 1 for length in shared)
+    if name in program.patterns:
+        pattern = program.patterns[name]
+        if alone:
+            total = np.einsum("ki,ki->i", left[:, pattern.rows], right[:, pattern.indices])
+            return total.reshape(array.shape)
+        return _sum_to_argument(program, name, left[:, pattern.rows] * right[:, pattern.indices])
+    if alone:
+        return (left.T @ right).reshape(array.shape)
+    return _sum_to_argument(program, name, left[:, :, None] * right[:, None, :])
+
+
+def _sum_to_argument(program: QuadraticProgram, name: str, full: Array) -> Array:
+    """Sum [size, *core] over the batch dimensions along which the argument was broadcast."""
+    array = program.arrays[name]
+    assert array is not None
+    if program.size == 1:
+        return full.reshape(array.shape)
+    core = full.shape[1:]
+    own = array.shape[: array.ndim - len(core)]
+    batch = program.batch_shape
+    full = full.reshape(batch + core)
+    lead = len(batch) - len(own)
+    axes = tuple(range(lead)) + tuple(
+        lead + i for i, length in enumerate(own) if length == 1 and batch[lead + i] != 1
+    )
+    return full.sum(axis=axes).reshape(array.shape)
+
+
+def solution_tangents(solved: SolutionMap, tangents: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
+    """Tangents of x, y, z and z_box [size, ·] along tangents of the arguments, each in the shape of its argument."""
+    program = solved.program
+    size, n, m, p = program.size, program.n, program.m, program.p
+
+    def spread(name: str) -> Array:
+        """The tangent of a vector argument, or of the values of a matrix, for each element."""
+        array = program.arrays[name]
+        assert array is not None
+        core = array.ndim - (1 if name in program.patterns or name not in ("P", "G", "A") else 2)
+        tangent = tangents[name]
+        shape = program.batch_shape + tangent.shape[core:]
+        return np.broadcast_to(tangent, shape).reshape(size, *tangent.shape[core:])
+
+    def times(name: str, vector: Array, *, transpose: bool = False) -> Array:
+        values = spread(name)
+        if name not in program.patterns:
+            return np.einsum("kij,ki->kj" if transpose else "kij,kj->ki", values, vector)
+        pattern = program.patterns[name]
+        matrices = (pattern.matrix(np.ascontiguousarray(row)) for row in values)
+        return np.stack([(M.T if transpose else M) @ row for M, row in zip(matrices, vector, strict=True)])
+
+    g = np.zeros((size, n))
+    d = np.zeros((size, p + m))
+    if "q" in tangents:
+        g += spread("q")
+    if "P" in tangents:
+        g += 0.5 * (times("P", solved.x) + times("P", solved.x, transpose=True))
+    y = solved.multipliers()
+    for name, rows in (("A", slice(0, p)), ("G", slice(p, None))):
+        if name in tangents:
+            g += times(name, y[:, rows], transpose=True)
+            d[:, rows] -= times(name, solved.x)
+    for name, rows in (("b", slice(0, p)), ("h", slice(p, None))):
+        if name in tangents:
+            d[:, rows] += spread(name)
+    found = solved.tangent(
+        g, d, spread("lb") if "lb" in tangents else None, spread("ub") if "ub" in tangents else None
+    )
+    s_box = found.s_lower + found.s_upper
+    return found.v, found.s[:, :p], found.s[:, p:], s_box

@@ -1,0 +1,461 @@
+"""The map from the data of a batch of QPs to (x, y, z, z_box), with its derivatives, in NumPy.
+
+Forward: equilibrate, solve by a black box, read off the active set, polish with one factor, certify.  Backward and tangent:
+the same factor again (Algorithm 1 of the paper with the exact refinement of :mod:`dxpp_core.sensitivity`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .active_set import Certificate, Point, ScaledVectors, certify, guess_active, polish, strict_rows
+from .diagnosis import explain_failure
+from .errors import NotDifferentiableError, QPError, SolverAccuracyError
+from .factorization import System
+from .penalty import PluginPenalty, plugin_stiffness
+from .problem import Element, QuadraticProgram
+from .sensitivity import ActiveRows, KKTSolution, hold, refine, solve_by_least_squares
+from .solvers.base import RawSolution, Solver, SolverProblem, Status
+
+__all__ = ["DifferentiabilityWarning", "Options", "SolutionMap", "Timings"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# The solver is asked for a tenth of the tolerance that the certificate must meet; after a rejected polish for less.
+_ASKED = (1e-1, 1e-3, 1e-5)
+_FINEST = 1e-13
+# A refined sensitivity with a larger relative residual than this is not one.
+_TRUSTED = 1e-9
+# Orthogonal factorisation of the whole KKT matrix is tried up to this many unknowns.
+_LEAST_SQUARES_SIZE = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller chose."""
+
+    solver: Solver
+    tolerance: float = 1e-8
+    penalty: PluginPenalty | None = None
+    polish: bool = True
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentiabilityWarning:
+    """The derivative at one element is a documented choice, not the derivative of a smooth map.
+
+    ``kind``: ``"weakly active"`` (slack and multiplier of these rows are zero: they are left out of the active set),
+    ``"not unique"`` (the loss sees components of x or of the multipliers that the problem does not determine: they are
+    held), or ``"not polished"`` (no active set reproduces the solver's point exactly: the guess from that point is used).
+    ``rows`` index G, ``bounds`` index x.
+    """
+
+    kind: Literal["weakly active", "not unique", "not polished"]
+    batch_element: tuple[int, ...]
+    rows: tuple[int, ...] = ()
+    bounds: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        where = f"batch element {self.batch_element}: " if self.batch_element else ""
+        named = [
+            f"{kind} {list(which)}"
+            for kind, which in (("rows of G", self.rows), ("bounds of x", self.bounds))
+            if which
+        ]
+        return f"{where}{self.kind}" + (f" ({', '.join(named)})" if named else "")
+
+
+@dataclass(slots=True)
+class Timings:
+    """Seconds spent: preparing and scaling, in the black box, in polish and certificate, in sensitivities."""
+
+    prepare: float = 0.0
+    solve: float = 0.0
+    polish: float = 0.0
+    sensitivity: float = 0.0
+
+
+@dataclass(slots=True)
+class _Solved:
+    """One solved element, in scaled units, with what its derivatives need."""
+
+    element: Element
+    point: Point
+    certificate: Certificate
+    iterations: int
+    derivative_rows: ActiveRows | None = None
+    all_rows: ActiveRows | None = None
+    plugin_y: Array | None = None
+
+
+@dataclass(slots=True)
+class Sensitivities:
+    """v (n), s (p + m) and the shares of s_box that belong to lb and ub, each with the batch in front, unscaled."""
+
+    v: Array
+    s: Array
+    s_lower: Array
+    s_upper: Array
+
+
+@dataclass(slots=True)
+class SolutionMap:
+    """A solved batch: results in the user's units and the linear maps of its derivatives."""
+
+    program: QuadraticProgram
+    options: Options
+    x: Array
+    y: Array
+    z: Array
+    z_box: Array
+    timings: Timings = field(default_factory=Timings)
+    warnings: list[DifferentiabilityWarning] = field(default_factory=list)
+    solved: list[_Solved] = field(default_factory=list)
+
+    @classmethod
+    def solve(cls, program: QuadraticProgram, options: Options) -> SolutionMap:
+        """Solve every element; raises the error of the first that has no solution, naming it."""
+        size, n, m, p = program.size, program.n, program.m, program.p
+        out = cls(
+            program,
+            options,
+            np.empty((size, n)),
+            np.empty((size, p)),
+            np.zeros((size, m)),
+            np.zeros((size, n)),
+        )
+        for k in range(size):
+            out._solve_element(k)
+        return out
+
+    # ---- forward ---------------------------------------------------------------------------------------------------
+
+    def _solve_element(self, k: int) -> None:
+        start = time.perf_counter()
+        element = self.program.element(k)
+        system, vectors = element.system, element.vectors
+        problem = _for_solver(system, vectors)
+        self.timings.prepare += time.perf_counter() - start
+        point, raw = None, None
+        for share in _ASKED:
+            start = time.perf_counter()
+            try:
+                raw = self.options.solver(problem, max(share * self.options.tolerance, _FINEST))
+            except QPError as error:
+                error.batch_element = error.batch_element or self.program.unravel(k) or None
+                raise
+            self.timings.solve += time.perf_counter() - start
+            if raw.status in (Status.INFEASIBLE, Status.UNBOUNDED):
+                explain_failure(problem, raw, self.program.unravel(k))
+            start = time.perf_counter()
+            raw = _unscale_duals(raw, vectors)
+            y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y
+            z_box = None if vectors.lb is None and vectors.ub is None else raw.z_box
+            guess = guess_active(system, vectors, raw.x, y, z_box)
+            if self.options.polish and np.isfinite(raw.x).all():
+                point = polish(system, vectors, guess)
+            if point is not None or (not self.options.polish and raw.status is Status.SOLVED):
+                break
+            self.timings.polish += time.perf_counter() - start
+        assert raw is not None
+        point = point or guess
+        certificate = certify(system, vectors, point.x, point.y, point.z_box)
+        if not certificate.worst <= self.options.tolerance:
+            explain_failure(problem, raw, self.program.unravel(k))
+            raise SolverAccuracyError(
+                f"the solver stopped ({raw.message or raw.status.value}) at a point whose certificate is primal "
+                f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}, which misses the tolerance "
+                f"{self.options.tolerance:.0e}; loosen tolerance= or choose another solver=",
+                batch_element=self.program.unravel(k),
+            )
+        self.solved.append(_Solved(element, point, certificate, raw.iterations))
+        self._store(k, element, point)
+        if not point.polished and self.options.polish:
+            self._warn(DifferentiabilityWarning("not polished", self.program.unravel(k)))
+        elif point.weak:
+            self._warn_weak(k, element, point)
+        self.timings.polish += time.perf_counter() - start
+
+    def _store(self, k: int, element: Element, point: Point) -> None:
+        system, vectors, p = element.system, element.vectors, self.program.p
+        self.x[k] = vectors.alpha * system.D * point.x
+        back = vectors.alpha / vectors.c
+        if point.y.size:
+            y = back * system.E * point.y
+            self.y[k] = y[:p]
+            if element.kept is None:
+                self.z[k] = y[p:]
+            else:
+                self.z[k, element.kept] = y[p:]
+        if point.z_box is not None:
+            self.z_box[k] = back * point.z_box / system.D
+        if point.lower is not None and point.upper is not None and point.polished:
+            # An active bound is met exactly, not up to the rounding of the scaling.
+            for held, bound in (
+                (point.lower, self.program.value("lb", k)),
+                (point.upper, self.program.value("ub", k)),
+            ):
+                if bound is not None:
+                    self.x[k, held] = bound[held]
+
+    def _warn(self, warning: DifferentiabilityWarning) -> None:
+        if warning in self.warnings:
+            return
+        self.warnings.append(warning)
+        if self.options.strict:
+            raise NotDifferentiableError(
+                f"the solution map is not differentiable here: {warning.kind}, {warning}",
+                batch_element=warning.batch_element,
+            )
+
+    def _warn_weak(self, k: int, element: Element, point: Point) -> None:
+        """Warn about weakly active rows, unless every movement that the strictly active ones allow leaves them tight."""
+        system, vectors = element.system, element.vectors
+        rows, box, weak, weak_box = strict_rows(system, vectors, point)
+        if not weak.any() and (weak_box is None or not weak_box.any()):
+            return
+        strictly = hold(system, rows, box)
+        seen_rows = [int(i) for i in np.flatnonzero(weak) if _can_move(system, strictly, i)]
+        seen_box = (
+            []
+            if weak_box is None
+            else [int(j) for j in np.flatnonzero(weak_box) if _can_move_bound(system, strictly, j)]
+        )
+        if not seen_rows and not seen_box:
+            return
+        p = self.program.p
+        kept = np.arange(self.program.m) if element.kept is None else np.flatnonzero(element.kept)
+        named = tuple(int(kept[i - p]) for i in seen_rows)
+        self._warn(DifferentiabilityWarning("weakly active", self.program.unravel(k), named, tuple(seen_box)))
+
+    # ---- derivatives -----------------------------------------------------------------------------------------------
+
+    def _held(self, k: int) -> ActiveRows:
+        """The active set of the derivative: strictly active rows only; made and factored once an element."""
+        one = self.solved[k]
+        if one.derivative_rows is None:
+            system, point = one.element.system, one.point
+            if self.options.penalty is not None:
+                one.derivative_rows = self._plugin_rows(k)
+            elif point.weak:
+                rows, box, _, _ = strict_rows(system, one.element.vectors, point)
+                one.derivative_rows = hold(system, rows, box)
+            else:
+                one.derivative_rows = point.active or hold(system, point.rows, point.box)
+        return one.derivative_rows
+
+    def _plugin_rows(self, k: int) -> ActiveRows:
+        """Stiffnesses of the paper in the user's units, carried over to the scaled program."""
+        one = self.solved[k]
+        assert self.options.penalty is not None
+        system, vectors, point, p = one.element.system, one.element.vectors, one.point, self.program.p
+        m_kept = point.y.size
+        back = vectors.alpha / vectors.c
+        y = back * system.E * point.y
+        slack = vectors.alpha * (vectors.d - system.C_dot(point.x)) / system.E if m_kept else point.y
+        rows, box = point.rows, point.box
+        multipliers, gaps, active = [y], [slack], [rows]
+        if (
+            box is not None
+            and point.lower is not None
+            and point.upper is not None
+            and point.z_box is not None
+        ):
+            z_box = back * point.z_box / system.D
+            x = vectors.alpha * system.D * point.x
+            for held, bound, sign in ((point.lower, vectors.lb, -1.0), (point.upper, vectors.ub, 1.0)):
+                room = (
+                    np.full(x.size, np.inf)
+                    if bound is None
+                    else sign * (vectors.alpha * system.D * bound - x)
+                )
+                multipliers.append(np.where(held, np.abs(z_box), 0.0))
+                gaps.append(room)
+                active.append(held)
+        kappa, one.plugin_y = plugin_stiffness(
+            self.options.penalty, p, np.concatenate(multipliers), np.concatenate(gaps), np.concatenate(active)
+        )
+        one.plugin_y = one.plugin_y[:m_kept]
+        kappa_rows = vectors.c * kappa[:m_kept] / system.E**2 if m_kept else kappa[:0]
+        kappa_box = None
+        if box is not None:
+            n = self.program.n
+            kappa_box = vectors.c * system.D**2 * (kappa[m_kept : m_kept + n] + kappa[m_kept + n :])
+        return ActiveRows(kappa_rows > 0.0, box, kappa_rows, kappa_box, system.factor(kappa_rows, kappa_box))
+
+    def _sensitivity(self, k: int, g: Array, d: Array, d_box: Array | None, *, by_loss: bool) -> KKTSolution:
+        """Scaled solution of K[v; s; s_box] = [−g; d; d_box] at element k, by whatever method was chosen."""
+        one = self.solved[k]
+        system, active = one.element.system, self._held(k)
+        if self.options.penalty is not None:
+            rhs = -g + (system.Ct_dot(active.kappa * d) if d.size else 0.0)
+            if active.kappa_box is not None and d_box is not None:
+                rhs = rhs + active.kappa_box * d_box
+            v = active.factor.solve(rhs)
+            s = active.kappa * (system.C_dot(v) - d) if d.size else d
+            s_box = (
+                None if active.kappa_box is None else active.kappa_box * (v if d_box is None else v - d_box)
+            )
+            return KKTSolution(v, s, s_box, 0.0)
+        if active.box is not None and d_box is None:
+            d_box = np.zeros(g.size)
+        found = refine(system, active, g, d, d_box)
+        if found.residual <= _TRUSTED:
+            return found
+        if one.point.weak:
+            # Left out, the weakly active rows leave the solution undetermined: hold them.
+            if one.all_rows is None:
+                one.all_rows = one.point.active or hold(system, one.point.rows, one.point.box)
+            with_all = refine(system, one.all_rows, g, d, d_box)
+            if with_all.residual <= _TRUSTED:
+                return with_all
+        unknowns = g.size + int(active.rows.sum()) + (0 if active.box is None else int(active.box.sum()))
+        if unknowns <= _LEAST_SQUARES_SIZE:
+            found = solve_by_least_squares(system, active, g, d, d_box)
+        if by_loss and found.residual > _TRUSTED:
+            self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
+        return found
+
+    def adjoint(
+        self, x_bar: Array | None, y_bar: Array | None, z_bar: Array | None, z_box_bar: Array | None
+    ) -> Sensitivities:
+        """Solve K[v; s; s_box] = [x̄; ȳ, z̄; z̄_box] on the active rows of every element."""
+        start = time.perf_counter()
+        size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
+        out = Sensitivities(
+            np.zeros((size, n)), np.zeros((size, p + m)), np.zeros((size, n)), np.zeros((size, n))
+        )
+        for k in range(size):
+            element = self.solved[k].element
+            system, c = element.system, element.vectors.c
+            g = -c * system.D * x_bar[k] if x_bar is not None else np.zeros(n)
+            d = np.zeros(system.E.size)
+            if y_bar is not None:
+                d[:p] = system.E[:p] * y_bar[k]
+            if z_bar is not None and m:
+                d[p:] = system.E[p:] * (z_bar[k] if element.kept is None else z_bar[k, element.kept])
+            d_box = z_box_bar[k] / system.D if z_box_bar is not None else None
+            self._write(out, k, self._sensitivity(k, g, d, d_box, by_loss=True))
+        self.timings.sensitivity += time.perf_counter() - start
+        return out
+
+    def tangent(self, g: Array, d: Array, d_lower: Array | None, d_upper: Array | None) -> Sensitivities:
+        """Solve K[dx; ds; ds_box] = [−g; d; d_bound] for perturbations g of stationarity, d of rows and of bounds."""
+        start = time.perf_counter()
+        size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
+        out = Sensitivities(
+            np.zeros((size, n)), np.zeros((size, p + m)), np.zeros((size, n)), np.zeros((size, n))
+        )
+        for k in range(size):
+            element, point = self.solved[k].element, self.solved[k].point
+            system, c = element.system, element.vectors.c
+            stays = d[k] if element.kept is None else np.concatenate([d[k, :p], d[k, p:][element.kept]])
+            d_box = None
+            if point.lower is not None and point.upper is not None:
+                d_box = np.zeros(n)
+                for held, change in ((point.lower, d_lower), (point.upper, d_upper)):
+                    if change is not None:
+                        d_box[held] = change[k, held] / system.D[held]
+            self._write(
+                out, k, self._sensitivity(k, c * system.D * g[k], system.E * stays, d_box, by_loss=False)
+            )
+        self.timings.sensitivity += time.perf_counter() - start
+        return out
+
+    def _write(self, out: Sensitivities, k: int, found: KKTSolution) -> None:
+        element, point, p = self.solved[k].element, self.solved[k].point, self.program.p
+        system, c = element.system, element.vectors.c
+        out.v[k] = system.D * found.v
+        if found.s.size:
+            s = system.E * found.s / c
+            if element.kept is None:
+                out.s[k] = s
+            else:
+                out.s[k, :p] = s[:p]
+                out.s[k, p:][element.kept] = s[p:]
+        if found.s_box is not None and point.lower is not None and point.upper is not None:
+            s_box = found.s_box / (c * system.D)
+            out.s_lower[k] = np.where(point.lower, s_box, 0.0)
+            out.s_upper[k] = np.where(point.upper, s_box, 0.0)
+            fixed = element.vectors.fixed
+            if fixed is not None:
+                # Both bounds of a fixed variable hold it: each gets half.
+                out.s_lower[k, fixed] = out.s_upper[k, fixed] = 0.5 * s_box[fixed]
+
+    def multipliers(self) -> Array:
+        """Multipliers [size, p + m] that enter the gradients of the rows: the exact ones, or the plug-in's."""
+        y = np.concatenate([self.y, self.z], axis=1)
+        if self.options.penalty is not None and not self.options.penalty.prune:
+            for k, one in enumerate(self.solved):
+                if one.plugin_y is not None and one.element.kept is None:
+                    y[k] = one.plugin_y
+        return y
+
+    def certificates(self) -> Mapping[str, Array]:
+        """Residuals of every element, by name."""
+        return {
+            name: np.array([getattr(one.certificate, name) for one in self.solved])
+            for name in ("primal", "dual", "gap")
+        }
+
+
+def _can_move(system: System, strictly: ActiveRows, row: int) -> bool:
+    unit = np.zeros(strictly.rows.size)
+    unit[row] = 1.0
+    gradient = system.Ct_dot(unit)
+    return _moves(system, strictly, gradient)
+
+
+def _can_move_bound(system: System, strictly: ActiveRows, variable: int) -> bool:
+    gradient = np.zeros(system.D.size)
+    gradient[variable] = 1.0
+    return _moves(system, strictly, gradient)
+
+
+def _moves(system: System, strictly: ActiveRows, gradient: Array) -> bool:
+    """Whether the tangent space of the strictly active rows holds a direction that changes ``gradient``ᵀx."""
+    box = strictly.box
+    found = refine(
+        system,
+        strictly,
+        -gradient,
+        np.zeros(strictly.rows.size),
+        None if box is None else np.zeros(gradient.size),
+    )
+    return bool(abs(gradient.dot(found.v)) > 1e-7 * gradient.dot(gradient))
+
+
+def _for_solver(system: System, vectors: ScaledVectors) -> SolverProblem:
+    P, G, A = system.solver_matrices()
+    p, size = system.n_eq, vectors.dual_size
+    q = vectors.q
+    if size > 1.0:
+        P, q = P / size, q / size
+    has_rows = vectors.d.size > p
+    return SolverProblem(
+        P,
+        q,
+        G,
+        vectors.d[p:] if has_rows else None,
+        A,
+        vectors.d[:p] if p else None,
+        vectors.lb,
+        vectors.ub,
+        system.structure,
+    )
+
+
+def _unscale_duals(raw: RawSolution, vectors: ScaledVectors) -> RawSolution:
+    size = vectors.dual_size
+    if size > 1.0:
+        raw.y, raw.z = raw.y * size, raw.z * size
+        raw.z_box = None if raw.z_box is None else raw.z_box * size
+    return raw

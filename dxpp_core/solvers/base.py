@@ -1,0 +1,109 @@
+"""What a black-box solver is to the layer: a function from a problem and a tolerance to a primal-dual point."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..errors import SolverNotFoundError
+
+__all__ = ["Matrix", "RawSolution", "Solver", "SolverProblem", "Status", "find_solver", "register_solver"]
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64] | sparse.csc_matrix
+
+
+class Status(enum.Enum):
+    """How a solve ended."""
+
+    SOLVED = "solved"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class SolverProblem:
+    """One scaled problem: min ½xᵀPx + qᵀx s.t. Gx ≤ h, Ax = b, lb ≤ x ≤ ub.
+
+    ``P``, ``G`` and ``A`` are all C-ordered arrays, or all ``scipy.sparse.csc_matrix``; absent pieces are None.
+    ``h`` is finite; ``lb`` and ``ub`` may hold infinities.  ``structure`` equals that of another problem exactly if both
+    share all shapes and sparsity patterns: an adapter may key a reusable workspace by it.
+    """
+
+    P: Matrix
+    q: Vector
+    G: Matrix | None
+    h: Vector | None
+    A: Matrix | None
+    b: Vector | None
+    lb: Vector | None
+    ub: Vector | None
+    structure: Hashable = None
+
+    @property
+    def is_sparse(self) -> bool:
+        return not isinstance(self.P, np.ndarray)
+
+
+_EMPTY = np.zeros(0)
+
+
+@dataclass(slots=True)
+class RawSolution:
+    """What a solver found: x, multipliers y of Ax = b, z ≥ 0 of Gx ≤ h, and z_box (> 0 at ub, < 0 at lb)."""
+
+    x: Vector
+    y: Vector = field(default_factory=lambda: _EMPTY)
+    z: Vector = field(default_factory=lambda: _EMPTY)
+    z_box: Vector | None = None
+    status: Status = Status.SOLVED
+    iterations: int = 0
+    message: str = ""
+
+
+class Solver(Protocol):
+    """A black-box solver: brings every residual of ``problem`` to ``tolerance``, absolute and relative."""
+
+    def __call__(self, problem: SolverProblem, tolerance: float) -> RawSolution: ...
+
+
+_REGISTRY: dict[str, Solver] = {}
+
+
+def register_solver(name: str) -> Callable[[Solver], Solver]:
+    """Register a solver under a name, as a decorator.
+
+    Examples
+    --------
+    >>> from dxpp_core.solvers import RawSolution, register_solver
+    >>> @register_solver("unconstrained")
+    ... def unconstrained(problem, tolerance):
+    ...     return RawSolution(x=np.linalg.solve(problem.P, -problem.q))
+    """
+
+    def register(solver: Solver) -> Solver:
+        _REGISTRY[name] = solver
+        return solver
+
+    return register
+
+
+def find_solver(name: str | Solver) -> Solver:
+    """The solver registered under ``name``, or an adapter for the ``qpsolvers`` back end of that name."""
+    if not isinstance(name, str):
+        return name
+    if name not in _REGISTRY:
+        from .qpsolvers import QPSolversAdapter, installed
+
+        if name not in installed():
+            known = ", ".join(sorted({*_REGISTRY, *installed()}))
+            raise SolverNotFoundError(f"no solver is called {name!r}; found here: {known}")
+        _REGISTRY[name] = QPSolversAdapter(name)
+    return _REGISTRY[name]
