@@ -1,0 +1,176 @@
+"""Intervals of differences, and Sharpe ratios deflated for the number of trials."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from portfolio_dfl.backtest import run_ledger
+from portfolio_dfl.backtest.inference import (
+    Bootstrap,
+    compare,
+    comparison_table,
+    deflated_sharpe,
+    deflated_sharpe_of_moments,
+    expected_best_sharpe,
+    paired_interval,
+)
+from portfolio_dfl.errors import BacktestError
+
+QUICK = Bootstrap(replications=300)
+
+
+def series(values: np.ndarray) -> pd.Series:
+    return pd.Series(values, index=pd.bdate_range("2020-01-01", periods=len(values)))
+
+
+def book(values: np.ndarray, name: str):
+    dates = pd.bdate_range("2019-12-31", periods=len(values) + 1)
+    returns = pd.DataFrame({"A": [0.0, *values]}, index=dates)
+    return run_ledger(pd.DataFrame({"A": [1.0]}, index=dates[:1]), returns, name=name)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(5)
+
+
+def mean(values: np.ndarray) -> float:
+    return float(values.mean())
+
+
+def test_what_both_have_in_common_cancels(rng):
+    common = rng.normal(0.0, 1.0, 400)
+    first, second = series(common + 0.02 + rng.normal(0.0, 0.05, 400)), series(common)
+    interval = paired_interval(first, second, {"mean": mean}, bootstrap=QUICK)[0]
+    assert interval.estimate == pytest.approx(0.02, abs=0.01)
+    assert interval.excludes_zero
+    assert interval.high - interval.low < 0.03
+
+
+def test_a_strategy_does_not_differ_from_itself(rng):
+    values = series(rng.normal(size=100))
+    interval = paired_interval(values, values, {"mean": mean}, bootstrap=QUICK)[0]
+    assert (interval.estimate, interval.low, interval.high) == (0.0, 0.0, 0.0)
+    assert not interval.excludes_zero
+
+
+def test_swapping_the_strategies_turns_the_interval_round(rng):
+    first, second = series(rng.normal(size=100)), series(rng.normal(size=100))
+    there = paired_interval(first, second, {"mean": mean}, bootstrap=QUICK)[0]
+    back = paired_interval(second, first, {"mean": mean}, bootstrap=QUICK)[0]
+    assert back.estimate == pytest.approx(-there.estimate, rel=1e-12)
+    assert (back.low, back.high) == pytest.approx((-there.high, -there.low), rel=1e-9)
+
+
+def test_the_seed_decides_the_interval(rng):
+    first, second = series(rng.normal(size=100)), series(rng.normal(size=100))
+    one, same, other = (
+        paired_interval(first, second, {"mean": mean}, bootstrap=Bootstrap(replications=200, seed=seed))[0]
+        for seed in (1, 1, 2)
+    )
+    assert one == same
+    assert one != other
+
+
+def test_dependence_over_time_lengthens_the_blocks(rng):
+    shocks = rng.normal(size=1000)
+    slow = np.zeros(1000)
+    for t in range(1, 1000):
+        slow[t] = 0.9 * slow[t - 1] + shocks[t]
+    zero = series(np.zeros(1000))
+    persistent = paired_interval(series(slow), zero, {"mean": mean}, bootstrap=QUICK)[0]
+    independent = paired_interval(series(shocks), zero, {"mean": mean}, bootstrap=QUICK)[0]
+    assert persistent.block_length > 5 * independent.block_length
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
+    covered = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        common = rng.normal(size=150)
+        first, second = common + rng.normal(0.1, 0.5, 150), common + rng.normal(0.0, 0.5, 150)
+        settings = Bootstrap(level=0.9, replications=200, seed=seed)
+        interval = paired_interval(series(first), series(second), {"mean": mean}, bootstrap=settings)[0]
+        covered += interval.low <= 0.1 <= interval.high
+    assert 0.78 <= covered / 60 <= 1.0
+
+
+def test_ledgers_are_compared_in_sharpe_utility_and_regret(rng):
+    values = rng.normal(0.0, 0.01, 300)
+    better, worse = book(values + 0.001, "better"), book(values, "worse")
+    regret = series(np.abs(rng.normal(size=200)))
+    intervals = compare(better, worse, regrets=(regret, regret + 0.1), bootstrap=QUICK)
+    assert [interval.statistic for interval in intervals] == ["sharpe", "utility", "regret"]
+    assert [interval.estimate > 0 for interval in intervals] == [True, True, False]
+    assert all(interval.excludes_zero for interval in intervals)
+    assert intervals[1].estimate == pytest.approx(0.252, rel=1e-6)
+
+
+def test_returns_without_volatility_have_no_sharpe_interval(rng):
+    flat, other = book(np.full(100, 0.001), "flat"), book(rng.normal(size=100) * 0.01, "other")
+    sharpe = compare(flat, other, bootstrap=QUICK)[0]
+    assert math.isnan(sharpe.estimate)
+    assert not sharpe.excludes_zero
+
+
+def test_the_table_compares_every_strategy_with_the_reference(rng):
+    books = [book(rng.normal(0.0, 0.01, 100), name) for name in ("one", "two", "three")]
+    table = comparison_table(books, "two", bootstrap=QUICK)
+    assert table.index.tolist() == [(n, s) for n in ("one", "three") for s in ("sharpe", "utility")]
+    assert {"estimate", "low", "high", "excludes_zero"} <= set(table.columns)
+
+
+def test_an_unknown_reference_lists_the_strategies(rng):
+    with pytest.raises(BacktestError, match=r"'one'"):
+        comparison_table([book(rng.normal(0.0, 0.01, 100), "one")], "two")
+
+
+def test_series_of_different_dates_are_refused(rng):
+    with pytest.raises(BacktestError, match="same dates"):
+        paired_interval(series(rng.normal(size=50)), series(rng.normal(size=40)), {"mean": mean})
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [({"level": 1.0}, "level"), ({"replications": 5}, "replications"), ({"block_length": 0}, "block_length")],
+)
+def test_settings_that_make_no_sense_are_refused(settings, what):
+    with pytest.raises(BacktestError, match=what):
+        Bootstrap(**settings)
+
+
+def test_the_deflated_sharpe_ratio_is_the_papers_example():
+    # Bailey and López de Prado (2014), numerical example: annual Sharpe ratio 2.5 on 1,250 days, variance of the
+    # 100 trials' annual ratios 1/2, skewness −3, kurtosis 10, 250 days a year.
+    spread = (0.5 / 250) ** 0.5
+    assert expected_best_sharpe(100, spread) == pytest.approx(0.1132, abs=5e-5)
+    probability = deflated_sharpe_of_moments(
+        sharpe=2.5 / 250**0.5, observations=1250, skewness=-3.0, kurtosis=10.0, trials=100, trial_spread=spread
+    )
+    assert probability == pytest.approx(0.9004, abs=5e-5)
+
+
+def test_more_trials_deflate_more(rng):
+    net = series(rng.normal(0.001, 0.01, 500))
+    spread = [0.0, 1.0]
+    few, many = deflated_sharpe(net, spread * 2), deflated_sharpe(net, spread * 20)
+    assert many < few < deflated_sharpe(net, [1.0])
+
+
+def test_one_trial_gives_the_probability_of_a_positive_sharpe_ratio(rng):
+    net = series(rng.normal(0.0, 0.01, 2000))
+    skilled = net - net.mean()
+    assert deflated_sharpe(skilled, [0.0]) == pytest.approx(0.5, abs=1e-9)
+
+
+def test_returns_without_volatility_have_no_deflated_sharpe():
+    assert math.isnan(deflated_sharpe(series(np.full(100, 0.01)), [1.0, 2.0]))
+
+
+def test_trials_without_a_sharpe_ratio_are_refused(rng):
+    with pytest.raises(BacktestError, match="finite"):
+        deflated_sharpe(series(rng.normal(size=50)), [1.0, float("nan")])
