@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,27 +10,69 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.data.cleaning import clean_prices
+from portfolio_dfl.data.flags import PanelReport
+from portfolio_dfl.data.policies import Policies
+from portfolio_dfl.data.tidy import Day, tidy_prices
 from portfolio_dfl.errors import DataError
 
-__all__ = ["PanelReport", "PricePanel", "build_panel"]
-
-Day = str | dt.date
+__all__ = ["PricePanel", "build_panel", "content_hash"]
 
 
-@dataclass(frozen=True)
-class PanelReport:
-    """What was found in the prices and what the policies did about it."""
+def content_hash(prices: pd.DataFrame) -> str:
+    """SHA-256 of dates, tickers and prices: equal for equal content, however it is stored.
 
-    flags: tuple[str, ...] = ()
-    touched: Mapping[str, int] = field(default_factory=dict)
+    Parameters
+    ----------
+    prices
+        [T, N] float64 by date; NaN allowed.
+    """
+    values = np.ascontiguousarray(prices.to_numpy(np.float64), dtype="<f8")
+    # There are many NaNs and two zeros; content knows one of each.
+    values = np.where(np.isnan(values), np.float64("nan"), values) + 0.0
+    days = pd.DatetimeIndex(prices.index).to_numpy().astype("datetime64[D]").astype("<i8")
+    digest = hashlib.sha256("\x1f".join(str(column) for column in prices.columns).encode())
+    digest.update(days.tobytes())
+    digest.update(values.tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
 class PricePanel:
-    """Clean adjusted closes: float64, positive, finite; tz-naive, strictly increasing, unique dates."""
+    """Clean adjusted closes.
+
+    Made by :func:`build_panel`; the constructor refuses what is not clean.
+
+    Attributes
+    ----------
+    prices
+        [T, N] float64, positive, finite; tz-naive, normalised, strictly increasing, unique DatetimeIndex; one
+        column a ticker.
+    report
+        What was found and done on the way.
+
+    Raises
+    ------
+    DataError
+        Prices that are not clean.
+    """
 
     prices: pd.DataFrame
     report: PanelReport = field(default_factory=PanelReport)
+
+    def __post_init__(self) -> None:
+        index = self.prices.index
+        if not isinstance(index, pd.DatetimeIndex) or index.tz is not None:
+            raise DataError("a panel needs a tz-naive DatetimeIndex: make it with build_panel")
+        if not (index.is_monotonic_increasing and index.is_unique and (index == index.normalize()).all()):
+            raise DataError("the dates of a panel increase strictly, at midnight: make it with build_panel")
+        if not self.prices.columns.is_unique or self.prices.shape[1] == 0:
+            raise DataError("a panel needs tickers, each once: make it with build_panel")
+        if any(dtype != np.float64 for dtype in self.prices.dtypes):
+            raise DataError("the prices of a panel are float64: make it with build_panel")
+        values = self.prices.to_numpy()
+        if not (np.isfinite(values).all() and (values > 0).all()):
+            raise DataError("the prices of a panel are finite and positive: make it with build_panel")
 
     @property
     def tickers(self) -> tuple[str, ...]:
@@ -40,16 +81,20 @@ class PricePanel:
 
     @cached_property
     def returns(self) -> pd.DataFrame:
-        """Simple returns, [T-1, N]; row t is close t-1 to close t."""
+        """Simple returns, [T-1, N]; row t is close t-1 to close t, so the first date has none."""
         return self.prices.pct_change(fill_method=None).iloc[1:]
 
     @cached_property
     def sha256(self) -> str:
         """Hash of dates, tickers and prices."""
-        digest = hashlib.sha256("\n".join(self.tickers).encode())
-        digest.update(self.prices.index.strftime("%Y-%m-%d").str.cat(sep="\n").encode())
-        digest.update(np.ascontiguousarray(self.prices.to_numpy(np.float64), dtype="<f8").tobytes())
-        return digest.hexdigest()
+        return content_hash(self.prices)
+
+    def __str__(self) -> str:
+        first, last = self.prices.index[0], self.prices.index[-1]
+        return (
+            f"{len(self.tickers)} tickers, {len(self.prices)} dates, {first:%Y-%m-%d} to {last:%Y-%m-%d}, "
+            f"sha256 {self.sha256[:12]}"
+        )
 
 
 def build_panel(
@@ -59,13 +104,40 @@ def build_panel(
     start: Day | None = None,
     end: Day | None = None,
     calendar: str | None = "XNYS",
-    policies: Mapping[str, object] | None = None,
+    policies: Policies | Mapping[str, object] | None = None,
 ) -> PricePanel:
-    """Make a clean panel of the tickers from ``start`` to ``end``, both included."""
-    prices = raw if tickers is None else raw[list(tickers)]
-    prices = prices.astype(np.float64).loc[
-        None if start is None else pd.Timestamp(start) : None if end is None else pd.Timestamp(end)
-    ]
-    if not np.isfinite(prices.to_numpy()).all() or (prices.to_numpy() <= 0).any():
-        raise DataError("the prices hold missing, non-finite or non-positive values")
-    return PricePanel(prices)
+    """Make a clean panel, or say in one message what is wrong and which policies would deal with it.
+
+    Parameters
+    ----------
+    raw
+        Prices as a source found them: any layout known to :func:`~portfolio_dfl.data.layouts.wide_prices`.
+    tickers
+        Columns to use, in this order; all by default.
+    start, end
+        First and last date, both included. A range that the prices do not fill is a late start or an early
+        end of every ticker concerned, not a shorter panel.
+    calendar
+        Exchange calendar that says which sessions exist; None takes the dates found as all there are.
+    policies
+        What to do about each kind of defect, as :class:`Policies` or as a mapping of its fields; the default
+        refuses every one.
+
+    Returns
+    -------
+    PricePanel
+        Its ``report`` lists all findings, and the cells that each policy touched.
+
+    Raises
+    ------
+    DataError
+        Defects that no policy deals with, conflicting rows of one date, unknown tickers, an empty range.
+    """
+    chosen = Policies.of(policies)
+    tidy = tidy_prices(raw, tickers=tickers, start=start, end=end, calendar=calendar)
+    cleaned = clean_prices(tidy, chosen, calendar)
+    if cleaned.failures:
+        raise DataError(cleaned.refusal())
+    if len(cleaned.prices) < 2:
+        raise DataError("one date of prices is left, returns need two: widen start and end")
+    return PricePanel(cleaned.prices, cleaned.report)

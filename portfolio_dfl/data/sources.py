@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
+from portfolio_dfl.data.layouts import notes_of, wide_prices
+from portfolio_dfl.data.local_sources import EMBEDDED, EmbeddedSource, FileSource, FrameSource
+from portfolio_dfl.data.tidy import Day, as_day
 from portfolio_dfl.errors import DataError
 
-__all__ = ["EmbeddedSource", "FileSource", "FrameSource", "PriceSource", "open_source"]
+__all__ = [
+    "EmbeddedSource",
+    "FileSource",
+    "FrameSource",
+    "PriceSource",
+    "YahooSource",
+    "open_source",
+    "yahoo_prices",
+]
 
-Day = str | dt.date
 
-
+@runtime_checkable
 class PriceSource(Protocol):
     """Anything that can answer with adjusted closes."""
 
@@ -35,66 +46,167 @@ class PriceSource(Protocol):
 
 
 @dataclass(frozen=True)
-class EmbeddedSource:
-    """Real prices that come with an installed library, so that nothing is downloaded.
+class YahooSource:
+    """Adjusted closes from Yahoo Finance through the library ``yfinance``.
 
-    ``skfolio-factors``: five factor ETFs (MTUM, QUAL, SIZE, USMV, VLUE), daily, 2014-01-02 to 2022-12-28,
-    adjusted closes, from :func:`skfolio.datasets.load_factors_dataset`.
+    Attributes
+    ----------
+    tickers
+        Yahoo's symbols.
+    start, end
+        First and last date, both included (the library's own end date is exclusive).
+    auto_adjust
+        True takes closes that the library adjusted for splits and dividends; False takes Yahoo's field
+        ``Adj Close``. The two agree up to rounding.
+    batch
+        Tickers in one request.
+    timeout
+        Seconds until a request is given up.
+
+    Raises
+    ------
+    DataError
+        No tickers, or dates out of order.
     """
 
-    name: str = "skfolio-factors"
+    tickers: tuple[str, ...]
+    start: Day
+    end: Day | None = None
+    auto_adjust: bool = True
+    batch: int = 50
+    timeout: float = 8.0
+    name: str = "yahoo"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tickers", tuple(ticker.strip().upper() for ticker in self.tickers))
+        if not self.tickers or not all(self.tickers):
+            raise DataError("yahoo needs tickers: name at least one, such as SPY")
+        if len(set(self.tickers)) < len(self.tickers):
+            raise DataError(f"tickers are named twice: {', '.join(self.tickers)}")
+        first, last = as_day(self.start, "start"), as_day(self.end, "end")
+        if first is None:
+            raise DataError("yahoo needs a start date, such as 2011-01-01")
+        if last is not None and first > last:
+            raise DataError(f"start {self.start} lies after end {self.end}")
+        if self.batch < 1 or self.timeout <= 0:
+            raise DataError(f"batch {self.batch} and timeout {self.timeout} must be positive")
 
     def describe(self) -> dict[str, str]:
-        """Name of the sample."""
-        return {"source": self.name}
+        """Arguments of the request, and version of the library."""
+        import yfinance
+
+        return {
+            "source": "yahoo",
+            "tickers": " ".join(self.tickers),
+            "start": str(self.start),
+            "end": str(self.end) if self.end is not None else "latest",
+            "auto_adjust": str(self.auto_adjust),
+            "library": f"yfinance {yfinance.__version__}",
+        }
+
+    def request(self, tickers: Sequence[str]) -> dict[str, Any]:
+        """Arguments of ``yfinance.download`` for some tickers; nothing is left to its defaults."""
+        last = as_day(self.end, "end")
+        return {
+            "tickers": list(tickers),
+            "start": str(self.start),
+            # The library leaves its end date out.
+            "end": None if last is None else f"{last + pd.Timedelta(days=1):%Y-%m-%d}",
+            "auto_adjust": self.auto_adjust,
+            "multi_level_index": True,
+            "group_by": "column",
+            "ignore_tz": True,
+            "actions": False,
+            "keepna": True,
+            "progress": False,
+            "threads": True,
+            "timeout": self.timeout,
+        }
 
     def load(self) -> pd.DataFrame:
-        """Read the sample from the installed library."""
-        from skfolio.datasets import load_factors_dataset
+        """Download all tickers, batch by batch.
 
-        frame: pd.DataFrame = load_factors_dataset()
+        Raises
+        ------
+        DataError
+            No connection, or tickers without any price; nothing is returned in part.
+        """
+        parts = []
+        for first in range(0, len(self.tickers), self.batch):
+            tickers = self.tickers[first : first + self.batch]
+            answer, complaints = self._download(tickers)
+            parts.append(yahoo_prices(answer, tickers, complaints))
+        frame = pd.concat(parts, axis=1).sort_index() if len(parts) > 1 else parts[0]
+        frame.attrs = {"notes": list(dict.fromkeys(note for part in parts for note in notes_of(part)))}
         return frame
 
+    def _download(self, tickers: Sequence[str]) -> tuple[pd.DataFrame | None, list[str]]:
+        """Answer of the library and what it logged."""
+        import warnings
 
-@dataclass(frozen=True)
-class FileSource:
-    """A CSV or Parquet file."""
+        import yfinance
 
-    path: str | Path
-
-    @property
-    def name(self) -> str:
-        """File name."""
-        return Path(self.path).name
-
-    def describe(self) -> dict[str, str]:
-        """Path of the file."""
-        return {"source": "file", "path": str(self.path)}
-
-    def load(self) -> pd.DataFrame:
-        """Read the file."""
-        path = Path(self.path)
-        if not path.is_file():
-            raise DataError(f"no price file at {path}: check the path")
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        return pd.read_csv(path, index_col=0, parse_dates=True)
+        with _listening("yfinance") as complaints, warnings.catch_warnings():
+            # The library warns about its own use of pandas.
+            warnings.simplefilter("ignore")
+            answer = yfinance.download(**self.request(tickers))
+        return answer, complaints
 
 
-@dataclass(frozen=True)
-class FrameSource:
-    """A frame that is already in memory, for notebooks."""
+@contextmanager
+def _listening(name: str) -> Iterator[list[str]]:
+    """Keep what a library logs instead of printing it."""
+    messages: list[str] = []
 
-    frame: pd.DataFrame
-    name: str = "frame"
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            messages.append(record.getMessage())
 
-    def describe(self) -> dict[str, str]:
-        """Name and size."""
-        return {"source": self.name, "shape": f"{self.frame.shape[0]} x {self.frame.shape[1]}"}
+    logger, handler = logging.getLogger(name), Keep()
+    before = logger.handlers, logger.propagate
+    logger.handlers, logger.propagate = [handler], False
+    try:
+        yield messages
+    finally:
+        logger.handlers, logger.propagate = before
 
-    def load(self) -> pd.DataFrame:
-        """Return a copy of the frame."""
-        return self.frame.copy()
+
+def yahoo_prices(answer: pd.DataFrame | None, tickers: Sequence[str], complaints: Sequence[str] = ()) -> pd.DataFrame:
+    """Adjusted closes of an answer of ``yfinance.download``, in either of its column shapes.
+
+    Parameters
+    ----------
+    answer
+        As downloaded; the library answers with an empty frame where it could not reach Yahoo.
+    tickers
+        Asked for, in this order.
+    complaints
+        What the library logged.
+
+    Raises
+    ------
+    DataError
+        No connection, or tickers without any price, named.
+    """
+    only = tickers[0] if len(tickers) == 1 else None
+    wide = pd.DataFrame()
+    if answer is not None and not answer.empty:
+        wide = wide_prices(answer, ticker=only)
+    missing = [ticker for ticker in tickers if ticker not in wide or wide[ticker].isna().all()]
+    if not missing:
+        return wide[list(tickers)]
+    named = ", ".join(missing[:10]) + (f" and {len(missing) - 10} more" if len(missing) > 10 else "")
+    said = " ".join(complaints)
+    if any(word in said for word in ("curl:", "resolve host", "Connection", "DNSError", "Timeout", "timed out")):
+        raise DataError(
+            f"Yahoo could not be reached for {named}: check the network or proxy, or work offline with a "
+            "snapshot, a CSV or Parquet file, or the embedded sample (data.source: embedded)"
+        )
+    if "RateLimit" in said or "Too Many Requests" in said:
+        raise DataError(f"Yahoo refused {named} for too many requests: wait some minutes, or ask for less")
+    raise DataError(
+        f"Yahoo has no prices for {named}: check the symbols and the dates, or leave them out of the tickers"
+    )
 
 
 def open_source(
@@ -104,7 +216,35 @@ def open_source(
     start: Day | None = None,
     end: Day | None = None,
 ) -> PriceSource:
-    """Source that a configuration names: ``embedded``, ``skfolio-factors``, or the path of a file."""
-    if str(source) in ("embedded", "skfolio-factors"):
+    """Source that a configuration names.
+
+    Parameters
+    ----------
+    source
+        ``embedded`` or ``skfolio-factors``; ``yahoo``; the path of a CSV or Parquet file; or a snapshot: the
+        path of its folder, or of one of its versions.
+    tickers, start, end
+        What to ask Yahoo for; the other sources are cut by
+        :func:`~portfolio_dfl.data.panel.build_panel`.
+
+    Raises
+    ------
+    DataError
+        A name that is neither, or ``yahoo`` without tickers and start.
+    """
+    word = str(source)
+    if word in EMBEDDED:
         return EmbeddedSource()
+    if word == "yahoo":
+        if not tickers or start is None:
+            raise DataError("source yahoo needs tickers and a start date")
+        return YahooSource(tuple(tickers), start, end)
+    if Path(source).is_dir():
+        from portfolio_dfl.data.snapshot import SnapshotSource
+
+        return SnapshotSource(source)
+    if not Path(source).is_file():
+        raise DataError(
+            f"no price source {word!r}: give embedded, yahoo, or the path of a CSV or Parquet file, or of a snapshot"
+        )
     return FileSource(source)

@@ -1,0 +1,294 @@
+"""Checks and policies in their order: tidy prices become clean ones, or reasons to refuse them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from portfolio_dfl.data.checks import bad_prices, edge_flags, gap_flags, off_calendar, stale_runs
+from portfolio_dfl.data.flags import Flag, PanelReport, brief
+from portfolio_dfl.data.jumps import jump_flags
+from portfolio_dfl.data.policies import Policies, describe_choices
+from portfolio_dfl.data.sessions import sessions_between
+from portfolio_dfl.data.tidy import TidyPrices
+
+__all__ = ["Cleaned", "clean_prices"]
+
+_SLACK = pd.Timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """Prices after all policies.
+
+    Attributes
+    ----------
+    prices
+        [T, N]; complete and positive if nothing failed.
+    report
+        Findings and what policies touched.
+    failures
+        Findings that a policy refused, by the name of the policy.
+    """
+
+    prices: pd.DataFrame
+    report: PanelReport
+    failures: dict[str, tuple[Flag, ...]]
+
+    def refusal(self) -> str:
+        """Why the prices cannot be used, in one line, with the policies that would do something about it."""
+        parts = [
+            f"{name} ({len(flags)}): {brief(flags)} [policies: {describe_choices(name)}]"
+            for name, flags in self.failures.items()
+        ]
+        return "the prices cannot be used as they are. " + " | ".join(parts)
+
+
+def clean_prices(tidy: TidyPrices, policies: Policies, calendar: str | None) -> Cleaned:
+    """Run all checks in order and apply the policy of each; failing policies are collected, not raised.
+
+    Parameters
+    ----------
+    tidy
+        Sorted numeric prices.
+    policies
+        What to do about each kind of defect.
+    calendar
+        Exchange calendar; None takes the dates found as all there are.
+    """
+    work = _Work(tidy, policies, calendar)
+    jumps_drop = policies.jumps == "drop_ticker"
+    order: list[Callable[[], None]] = [
+        work.drop_empty_rows,
+        work.check_calendar,
+        work.check_bad_prices,
+        work.check_empty,
+        work.check_stale,
+        # A ticker that is dropped for its jumps must not first shorten the panel for the others.
+        *([work.check_jumps] if jumps_drop else []),
+        work.check_edges,
+        work.check_gaps,
+        *([] if jumps_drop else [work.check_jumps]),
+        work.require_complete,
+    ]
+    for step in order:
+        step()
+        if work.prices.shape[1] == 0 or len(work.prices) == 0:
+            work.nothing_left()
+            break
+    report = PanelReport((*tidy.notes, *work.flags), work.touched, tuple(work.dropped))
+    return Cleaned(work.prices, report, {name: tuple(flags) for name, flags in work.failures.items()})
+
+
+class _Work:
+    """Prices on their way through the checks."""
+
+    def __init__(self, tidy: TidyPrices, policies: Policies, calendar: str | None) -> None:
+        self.prices = tidy.prices
+        self.tidy = tidy
+        self.policies = policies
+        self.calendar = calendar
+        self.flags: list[Flag] = []
+        self.touched: dict[str, int] = {}
+        self.failures: dict[str, list[Flag]] = {}
+        self.dropped: list[str] = []
+        self.excused = pd.DataFrame(False, index=self.prices.index, columns=self.prices.columns)
+
+    # -- steps ---------------------------------------------------------------------------------------
+
+    def drop_empty_rows(self) -> None:
+        """Rows without any price before the first, after the last, and on days without a session."""
+        filled = self.prices.notna().any(axis=1).to_numpy()
+        if not filled.any():
+            return
+        rows = np.arange(len(filled))
+        first, last = np.flatnonzero(filled)[[0, -1]]
+        outside = ~filled & ((rows < first) | (rows > last))
+        if self.calendar is not None:
+            listed = sessions_between(self.calendar, self.prices.index[0], self.prices.index[-1])
+            outside |= ~filled & ~self.prices.index.isin(listed)
+        places = {
+            "before the first price": rows < first,
+            "after the last price": rows > last,
+            "on days without a session": (rows > first) & (rows < last),
+        }
+        for place, here in places.items():
+            dates = self.prices.index[outside & here]
+            if len(dates):
+                message = f"{len(dates)} row{'s' if len(dates) > 1 else ''} without any price {place} left out"
+                self.flags.append(Flag("empty_rows", message, "note", date=dates[0], last=dates[-1], count=len(dates)))
+        self._keep_rows(~outside)
+
+    def check_calendar(self) -> None:
+        """Prices on days on which the exchange is closed."""
+        if self.calendar is None:
+            return
+        listed = sessions_between(self.calendar, self.prices.index[0], self.prices.index[-1])
+        flags = off_calendar(self.prices, listed, self.calendar)
+        extra = ~self.prices.index.isin(listed)
+        if self._decide("off_calendar", flags) == "drop_dates" and flags:
+            self._touch("off_calendar", int(self.prices[extra].notna().to_numpy().sum()))
+        self._keep_rows(~extra)
+
+    def check_bad_prices(self) -> None:
+        """Zero, negative, infinite and unreadable prices; they are missing for all later checks."""
+        known = set(self.prices.index)
+        unreadable = [flag for flag in self.tidy.unreadable if flag.date in known]
+        flags = [*unreadable, *bad_prices(self.prices)]
+        choice = self._decide("bad_prices", flags)
+        if choice == "drop_ticker":
+            self._drop("bad_prices", flags)
+        values = self.prices.to_numpy()
+        bad = np.isinf(values) | (values <= 0)
+        self.prices = self.prices.mask(bad)
+        # Unreadable cells are missing already; only these findings know where they were.
+        rows = self.prices.index.get_indexer(pd.Index([flag.date for flag in unreadable]))
+        columns = self.prices.columns.get_indexer(pd.Index([flag.ticker for flag in unreadable]))
+        there = (rows >= 0) & (columns >= 0)
+        bad[rows[there], columns[there]] = True
+        if choice == "as_missing" and flags:
+            self._touch("bad_prices", int(bad.sum()))
+        else:
+            self.excused |= bad
+
+    def check_empty(self) -> None:
+        """Tickers without any price."""
+        empty = self.prices.columns[self.prices.isna().all()]
+        flags = [Flag("empty", "no price at all", ticker=str(ticker), count=len(self.prices)) for ticker in empty]
+        if self._decide("empty", flags) == "drop_ticker":
+            self._drop("empty", flags)
+        else:
+            self._forget([str(ticker) for ticker in empty])
+
+    def check_stale(self) -> None:
+        """Long unchanged runs."""
+        flags = stale_runs(self.prices)
+        choice = self._decide("stale", flags)
+        if choice == "drop_ticker":
+            self._drop("stale", flags)
+        elif choice == "as_missing" and flags:
+            prices = self.prices.copy()
+            for flag in flags:
+                run = prices.loc[flag.date : flag.last, flag.ticker].index
+                # The real price is the last one of a run that was copied back, the first one otherwise.
+                prices.loc[run[:-1] if flag.kind == "constant_start" else run[1:], flag.ticker] = np.nan
+            self._touch("stale", int((prices.isna() & self.prices.notna()).to_numpy().sum()))
+            self.prices = prices
+
+    def check_edges(self) -> None:
+        """Tickers that start late or end early, measured by the range asked for, else by the panel."""
+        first, last = self._expected_range()
+        late, early = edge_flags(self.prices, first, last)
+        choices = self._decide("late_start", late), self._decide("early_end", early)
+        for name, choice, flags in zip(("late_start", "early_end"), choices, (late, early), strict=True):
+            if choice == "drop_ticker":
+                self._drop(name, flags)
+        if self.prices.shape[1] == 0:
+            return
+        present = self.prices.notna()
+        rows = np.ones(len(self.prices), dtype=bool)
+        if choices[0] == "start_later" and late:
+            rows &= self.prices.index >= present.idxmax().max()
+        if choices[1] == "end_earlier" and early:
+            rows &= self.prices.index <= present[::-1].idxmax().min()
+        for name, choice, flags in zip(("late_start", "early_end"), choices, (late, early), strict=True):
+            if flags and choice in ("start_later", "end_earlier"):
+                self._touch(name, int(self.prices[~rows].notna().to_numpy().sum()))
+        self._keep_rows(rows)
+
+    def check_gaps(self) -> None:
+        """Missing sessions and missing prices between two prices."""
+        if self.calendar is not None:
+            listed = sessions_between(self.calendar, self.prices.index[0], self.prices.index[-1])
+            index = self.prices.index.union(listed)
+            self.prices = self.prices.reindex(index)
+            self.excused = self.excused.reindex(index, fill_value=False)
+        flags = gap_flags(self.prices, self.calendar, self.excused)
+        choice = self._decide("gaps", flags)
+        if not flags or choice == "fail":
+            return
+        if choice == "drop_ticker":
+            self._drop("gaps", flags)
+        elif choice == "drop_dates":
+            holes = self.prices.isna().any(axis=1).to_numpy()
+            self._touch("gaps", int(holes.sum()) * self.prices.shape[1])
+            self._keep_rows(~holes)
+        else:
+            filled = self.prices.ffill(limit=self.policies.fill_limit)
+            self._touch("gaps", int((self.prices.isna() & filled.notna()).to_numpy().sum()))
+            self.prices = filled
+
+    def check_jumps(self) -> None:
+        """Moves that look like unadjusted splits or bad ticks."""
+        found = jump_flags(self.prices, self.policies.confirmed)
+        self.flags.extend(flag for flag in found if flag.severity != "problem")
+        flags = [flag for flag in found if flag.severity == "problem"]
+        if self._decide("jumps", flags) == "drop_ticker":
+            self._drop("jumps", flags)
+
+    def require_complete(self) -> None:
+        """What a policy could not repair: gaps longer than may be filled, sessions no ticker has."""
+        if self.failures or not self.prices.isna().to_numpy().any():
+            return
+        left = gap_flags(self.prices, self.calendar)
+        self.failures["gaps"] = [
+            replace(flag, message=f"{flag.message}, still there after gaps={self.policies.gaps}") for flag in left
+        ]
+
+    def nothing_left(self) -> None:
+        """Policies took everything away."""
+        if not self.failures:
+            flag = Flag("empty", f"no prices are left (dropped: {', '.join(self.dropped) or 'all dates'})")
+            self.failures["empty"] = [flag]
+
+    # -- what steps share ----------------------------------------------------------------------------
+
+    def _expected_range(self) -> tuple[pd.Timestamp, pd.Timestamp]:
+        """Dates on which every ticker should start and end."""
+        first, last = self.prices.index[0], self.prices.index[-1]
+        start, end = self.tidy.start, self.tidy.end
+        if self.calendar is not None:
+            if start is not None:
+                before = sessions_between(self.calendar, start, first)
+                first = before[0] if len(before) else first
+            if end is not None:
+                after = sessions_between(self.calendar, last, end)
+                last = after[-1] if len(after) else last
+            return first, last
+        # Without a calendar, a range asked for that starts within a week of the prices is met.
+        first = start if start is not None and first - start > _SLACK else first
+        return first, end if end is not None and end - last > _SLACK else last
+
+    def _decide(self, name: str, flags: Sequence[Flag]) -> str:
+        """Record findings; the policy's choice for them."""
+        choice = str(getattr(self.policies, name)).partition(":")[0]
+        self.flags.extend(flags)
+        if flags and choice == "fail":
+            self.failures[name] = list(flags)
+        if flags and choice == "accept":
+            self._touch(name, 0)
+        return choice
+
+    def _touch(self, name: str, cells: int) -> None:
+        policy = f"{name}={getattr(self.policies, name)}"
+        self.touched[policy] = self.touched.get(policy, 0) + cells
+
+    def _drop(self, name: str, flags: Sequence[Flag]) -> None:
+        """Take the tickers of these findings out, by the policy of this name."""
+        named = {flag.ticker for flag in flags}
+        gone = [str(ticker) for ticker in self.prices.columns if ticker in named]
+        if gone:
+            self._touch(name, int(self.prices[gone].notna().to_numpy().sum()))
+            self.dropped.extend(gone)
+            self._forget(gone)
+
+    def _forget(self, tickers: Sequence[str]) -> None:
+        self.prices = self.prices.drop(columns=list(tickers))
+        self.excused = self.excused.drop(columns=list(tickers))
+
+    def _keep_rows(self, rows: np.ndarray) -> None:
+        if not rows.all():
+            self.prices, self.excused = self.prices[rows], self.excused[rows]

@@ -1,0 +1,218 @@
+"""Price files: CSV with any separator, decimal mark, encoding and header, and Parquet."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import lzma
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from portfolio_dfl.data.dates import looks_like_dates
+from portfolio_dfl.data.layouts import wide_prices
+from portfolio_dfl.data.numerals import DecimalMark, decimal_mark
+from portfolio_dfl.errors import DataError
+
+__all__ = ["read_prices_file", "ticker_of"]
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_TEXT = {".csv", ".txt", ".tsv", ".dat", ""}
+_SEPARATORS = (";", "\t", "|", ",")
+_HEAD_LINES = 60
+_SAMPLE_LINES = 400
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a text file is written."""
+
+    encoding: str
+    separator: str
+    decimal: DecimalMark
+    header: list[list[str]]
+    skip: int
+    date_position: int
+    width: int
+
+
+def ticker_of(path: Path) -> str:
+    """Name for the only ticker of a file: the last upper-case word of the file name, else its stem."""
+    stem = path.name.split(".")[0] or path.name
+    words = [word for word in stem.replace("-", "_").replace(" ", "_").split("_") if word]
+    upper = [word for word in words if word.isupper() and len(word) <= 6]
+    return upper[-1] if upper else stem
+
+
+def read_prices_file(
+    path: str | Path,
+    *,
+    ticker: str | None = None,
+    price: str | None = None,
+    separator: str | None = None,
+    decimal: DecimalMark | None = None,
+) -> pd.DataFrame:
+    """Read prices from a CSV or Parquet file in any layout that :func:`wide_prices` knows.
+
+    Separator, decimal mark, encoding and header are found from the file; what is given is obeyed.
+
+    Parameters
+    ----------
+    path
+        ``.csv``, ``.txt``, ``.tsv`` (also ``.gz``, ``.bz2``, ``.xz``) or ``.parquet``.
+    ticker
+        Name of the only ticker; by default from the file name.
+    price
+        Field to use instead of the adjusted close or close.
+    separator, decimal
+        Of a text file.
+
+    Returns
+    -------
+    DataFrame
+        One column a ticker, dates as found in the index; ``attrs["notes"]`` says what had to be decided.
+
+    Raises
+    ------
+    DataError
+        No such file, an unknown kind of file, or one without dates or prices.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"no price file at {path}: check the path")
+    try:
+        frame, mark = _read(path, separator, decimal)
+        return wide_prices(frame, ticker=ticker or ticker_of(path), price=price, decimal=mark)
+    except DataError as error:
+        raise DataError(f"{path.name}: {error}") from error
+
+
+def _read(path: Path, separator: str | None, decimal: DecimalMark | None) -> tuple[pd.DataFrame, DecimalMark]:
+    suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
+    if suffixes[-1] in (".parquet", ".pq"):
+        try:
+            return pd.read_parquet(path), "."
+        except (ValueError, OSError) as error:
+            raise DataError("not a readable Parquet file") from error
+    kind = suffixes[-2] if suffixes[-1] in _OPENERS and len(suffixes) > 1 else suffixes[-1]
+    if kind not in _TEXT and suffixes[-1] not in _OPENERS:
+        raise DataError(f"files of kind {kind!r} are not understood: save the prices as CSV or Parquet")
+    layout = _detect(path, _OPENERS.get(suffixes[-1], open), separator, decimal)
+    return _read_text(path, layout), layout.decimal
+
+
+def _detect(
+    path: Path,
+    opener: Callable[..., Any],
+    separator: str | None,
+    decimal: DecimalMark | None,
+) -> _Layout:
+    """Find out from its first lines how a text file is written."""
+    encoding, text = _first_lines(path, opener)
+    lines = text.splitlines()
+    if not any(line.strip() for line in lines):
+        raise DataError("the file is empty")
+    widest = max(lines[:_HEAD_LINES], key=lambda line: max(line.count(mark) for mark in _SEPARATORS))
+    header_line = next(line for line in lines if line.strip())
+    sep = separator or _separator(header_line if any(m in header_line for m in _SEPARATORS) else widest)
+    reader = csv.reader(StringIO(text), delimiter=sep)
+    header: list[list[str]] = []
+    rows: list[list[str]] = []
+    skip = before = 0
+    position = -1
+    for row in reader:
+        if position < 0:
+            position = next((k for k, cell in enumerate(row[:3]) if _is_date(cell)), -1)
+            if position < 0:
+                header.append(row)
+            skip = before
+        if position >= 0:
+            rows.append(row)
+        elif len(header) > _HEAD_LINES:
+            break
+        before = reader.line_num
+    if position < 0:
+        raise DataError(
+            f"no date in the first {min(len(header), _HEAD_LINES)} lines (read with separator {sep!r}): "
+            "is this a table of prices by date?"
+        )
+    cells = [cell for row in rows for k, cell in enumerate(row) if k != position]
+    width = max(len(row) for row in [*_title_rows(header), *rows])
+    return _Layout(encoding, sep, decimal or decimal_mark(cells), _title_rows(header), skip, position, width)
+
+
+def _first_lines(path: Path, opener: Callable[..., Any]) -> tuple[str, str]:
+    """Encoding and first lines of a file."""
+    try:
+        with opener(path, "rb") as stream:
+            raw = b"".join(line for _, line in zip(range(_SAMPLE_LINES), stream, strict=False))
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise DataError("the file cannot be unpacked") from error
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16", raw.decode("utf-16", errors="ignore")
+    if b"\x00" in raw:
+        raise DataError("not a text file: save the prices as CSV or Parquet")
+    try:
+        return "utf-8-sig", raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return "cp1252", raw.decode("cp1252", errors="replace")
+
+
+def _separator(line: str) -> str:
+    bare = "".join(part for k, part in enumerate(line.split('"')) if k % 2 == 0)
+    best = max(_SEPARATORS, key=bare.count)
+    if bare.count(best) == 0:
+        raise DataError(f"no separator in the header {line[:60]!r}: pass separator=...")
+    return best
+
+
+def _is_date(cell: str) -> bool:
+    return len(cell.strip()) >= 6 and looks_like_dates(pd.Series([cell]))
+
+
+def _title_rows(header: Sequence[list[str]]) -> list[list[str]]:
+    """Header lines that name columns: not empty ones, not a title, not the lone name of the index."""
+    filled = [row for row in header if any(cell.strip() for cell in row)]
+    titles = [row for row in filled if sum(bool(cell.strip()) for cell in row) > 1]
+    return titles or filled[-1:]
+
+
+def _read_text(path: Path, layout: _Layout) -> pd.DataFrame:
+    """Read the body of a text file and put its header on top."""
+    options: dict[str, Any] = {
+        "sep": layout.separator,
+        "decimal": layout.decimal,
+        "thousands": "." if layout.decimal == "," else ",",
+        "header": None,
+        "names": list(range(layout.width)),
+        "index_col": False,
+        "skiprows": layout.skip,
+        # As text, or a decimal comma would turn 23.08.2023 into the number 23082023.
+        "dtype": {layout.date_position: "str"},
+        "encoding": layout.encoding,
+        "low_memory": False,
+    }
+    try:
+        body: pd.DataFrame = pd.read_csv(path, **options)
+    except UnicodeDecodeError:
+        body = pd.read_csv(path, **{**options, "encoding": "cp1252"})
+    except pd.errors.ParserError as error:
+        raise DataError(f"lines of unequal length: {str(error).strip().splitlines()[-1]}") from error
+    dates = pd.Index(body[layout.date_position])
+    body = body.drop(columns=[layout.date_position]).set_axis(dates, axis=0)
+    if not layout.header:
+        if body.shape[1] != 1:
+            raise DataError("no header names the columns: add a first line with the tickers")
+        return body.set_axis(["close"], axis=1)
+    if len(layout.header) > 2:
+        raise DataError(f"{len(layout.header)} header lines: two at most (field and ticker) are understood")
+    rows = [[*row, *[""] * (layout.width - len(row))] for row in layout.header]
+    for row in rows:
+        del row[layout.date_position]
+    names = rows[0] if len(rows) == 1 else pd.MultiIndex.from_arrays(rows)
+    return body.set_axis(names, axis=1)

@@ -1,0 +1,197 @@
+"""From a raw table to one numeric row a calendar day: what every check and policy starts from."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+import pandas as pd
+
+from portfolio_dfl.data.dates import calendar_days
+from portfolio_dfl.data.flags import Flag, brief
+from portfolio_dfl.data.layouts import notes_of, wide_prices
+from portfolio_dfl.data.numerals import read_numbers
+from portfolio_dfl.data.sessions import exchange_zone
+from portfolio_dfl.errors import DataError
+
+__all__ = ["Day", "TidyPrices", "as_day", "tidy_prices"]
+
+Day = str | dt.date
+
+
+@dataclass(frozen=True)
+class TidyPrices:
+    """One float64 row of prices a date, sorted, tz-naive; nothing filled, only repeated rows left out.
+
+    Attributes
+    ----------
+    prices
+        [T, N]; NaN where there is no price.
+    unreadable
+        Texts that are no prices: one flag each. The cells are NaN in ``prices``.
+    notes
+        What reading, sorting and merging did.
+    start, end
+        Range asked for, where one was.
+    """
+
+    prices: pd.DataFrame
+    unreadable: tuple[Flag, ...]
+    notes: tuple[Flag, ...]
+    start: pd.Timestamp | None
+    end: pd.Timestamp | None
+
+
+def as_day(value: Day | None, name: str) -> pd.Timestamp | None:
+    """Midnight of a date given as text or date; None stays None.
+
+    Raises
+    ------
+    DataError
+        Not a date.
+    """
+    if value is None:
+        return None
+    try:
+        stamp = pd.Timestamp(value)
+    except ValueError as error:
+        raise DataError(f"{name}={value!r} is not a date: write it as YYYY-MM-DD") from error
+    if pd.isna(stamp):
+        raise DataError(f"{name}={value!r} is not a date: write it as YYYY-MM-DD")
+    return stamp.tz_localize(None).normalize()
+
+
+def tidy_prices(
+    raw: pd.DataFrame,
+    *,
+    tickers: Sequence[str] | None = None,
+    start: Day | None = None,
+    end: Day | None = None,
+    calendar: str | None = "XNYS",
+) -> TidyPrices:
+    """Read dates and numbers of a raw table, sort it, cut it to the range asked for, merge repeated dates.
+
+    Parameters
+    ----------
+    raw
+        Table in any layout that :func:`~portfolio_dfl.data.layouts.wide_prices` knows.
+    tickers
+        Columns to keep, in this order; all by default.
+    start, end
+        First and last date, both included.
+    calendar
+        Exchange whose time zone tells the calendar day of stamps that are not at midnight.
+
+    Raises
+    ------
+    DataError
+        No rows, unknown tickers, prices without a date, or two different prices of a ticker on one date.
+    """
+    first, last = as_day(start, "start"), as_day(end, "end")
+    if first is not None and last is not None and first > last:
+        raise DataError(f"start {start} lies after end {end}")
+    wide = wide_prices(raw)
+    notes = [Flag("reading", note, "note") for note in notes_of(wide)]
+    wide = _select(wide, tickers)
+    # The zone matters only for stamps that may carry one.
+    naive = isinstance(wide.index, pd.DatetimeIndex) and wide.index.tz is None
+    days, said = calendar_days(wide.index, zone="" if naive else exchange_zone(calendar))
+    notes += [Flag("dates", note, "note") for note in said]
+    wide, days = _drop_undated(wide, days, notes)
+    kept = np.ones(len(days), dtype=bool)
+    kept &= True if first is None else (days >= first)
+    kept &= True if last is None else (days <= last)
+    if not kept.any():
+        raise DataError(_outside(days, start, end))
+    wide, days = wide[kept], days[kept].as_unit("ns")
+    prices, unreadable = _to_numbers(wide.set_axis(days, axis=0))
+    if not prices.index.is_monotonic_increasing:
+        falling = prices.index.is_monotonic_decreasing
+        notes.append(Flag("unsorted", "newest first" if falling else "dates not in order; sorted", "note"))
+        prices = prices.sort_index(kind="stable")
+    prices = _merge_repeated(prices, notes)
+    return TidyPrices(prices.rename_axis(index="Date", columns=None), unreadable, tuple(notes), first, last)
+
+
+def _select(wide: pd.DataFrame, tickers: Sequence[str] | None) -> pd.DataFrame:
+    """Columns asked for."""
+    if tickers is None:
+        return wide
+    if len(set(tickers)) < len(tickers):
+        raise DataError(f"tickers are named twice: {', '.join(tickers)}")
+    known = list(wide.columns)
+    for ticker in tickers:
+        if ticker not in known:
+            near = get_close_matches(ticker.upper(), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:12])}"
+            raise DataError(f"no ticker {ticker!r} in the prices: {hint}")
+    return wide[list(tickers)]
+
+
+def _drop_undated(
+    wide: pd.DataFrame, days: pd.DatetimeIndex, notes: list[Flag]
+) -> tuple[pd.DataFrame, pd.DatetimeIndex]:
+    """Leave out rows without date and prices; refuse prices without a date."""
+    undated = np.asarray(days.isna())
+    if undated.any():
+        if wide[undated].notna().to_numpy().any():
+            row = int(np.flatnonzero(undated & wide.notna().any(axis=1).to_numpy())[0]) + 1
+            raise DataError(f"row {row} of the table has prices but no date: fill in its date or delete it")
+        count = int(undated.sum())
+        message = f"{count} row{'s' if count > 1 else ''} without date and prices left out"
+        notes.append(Flag("empty_rows", message, "note", count=count))
+    if undated.all():
+        raise DataError("the table has no rows with a date")
+    return wide[~undated], days[~undated]
+
+
+def _outside(days: pd.DatetimeIndex, start: Day | None, end: Day | None) -> str:
+    span = f"{days.min():%Y-%m-%d} to {days.max():%Y-%m-%d}"
+    return f"no prices between {start or 'the beginning'} and {end or 'the end'}: the source has {span}"
+
+
+def _to_numbers(wide: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Flag, ...]]:
+    """Float columns, and a flag for each text that is no price."""
+    if all(dtype == np.float64 for dtype in wide.dtypes):
+        return wide, ()
+    columns: dict[str, np.ndarray] = {}
+    flags: list[Flag] = []
+    for ticker in wide.columns:
+        numbers, bad = read_numbers(wide[ticker])
+        columns[ticker] = numbers
+        for row in np.flatnonzero(bad).tolist():
+            text = str(wide[ticker].iloc[row])
+            what = "is a percentage, not a price" if text.strip().endswith("%") else "is not a number"
+            flags.append(Flag("unreadable_price", f"{text!r} {what}", ticker=ticker, date=wide.index[row]))
+    return pd.DataFrame(columns, index=wide.index), tuple(flags)
+
+
+def _merge_repeated(prices: pd.DataFrame, notes: list[Flag]) -> pd.DataFrame:
+    """One row a date: equal or complementary rows are merged with a note, different prices are refused."""
+    repeated = prices.index.duplicated(keep=False)
+    if not repeated.any():
+        return prices
+    groups = prices[repeated].groupby(level=0)
+    low, high = groups.min(), groups.max()
+    conflict = (low != high) & low.notna()
+    if conflict.to_numpy().any():
+        flags = [
+            Flag(
+                "conflict",
+                f"{float(low.iloc[row, column])!r} and {float(high.iloc[row, column])!r}",
+                ticker=str(low.columns[column]),
+                date=low.index[row],
+            )
+            for row, column in zip(*np.nonzero(conflict.to_numpy()), strict=True)
+        ]
+        raise DataError(
+            f"two different prices for one date: {brief(flags)}. Correct the source, or end before it; "
+            "intraday prices must be reduced to closes first"
+        )
+    for date, count in groups.size().items():
+        message, day = f"{count} rows with equal prices, one kept", pd.Timestamp(str(date))
+        notes.append(Flag("repeated_date", message, "note", date=day, count=int(count) - 1))
+    return prices.groupby(level=0).first()
