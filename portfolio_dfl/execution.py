@@ -100,9 +100,7 @@ def _dask(
     try:
         from distributed import Client, as_completed
     except ImportError as error:
-        raise ConfigError(
-            "execution.backend dask is not installed: pip install 'portfolio-dfl[dask]'"
-        ) from error
+        raise ConfigError("execution.backend dask is not installed: pip install 'portfolio-dfl[dask]'") from error
     try:
         client = Client(address, timeout="20s", set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -122,9 +120,7 @@ def _ray(
     try:
         import ray
     except ImportError as error:
-        raise ConfigError(
-            "execution.backend ray is not installed: pip install 'portfolio-dfl[ray]'"
-        ) from error
+        raise ConfigError("execution.backend ray is not installed: pip install 'portfolio-dfl[ray]'") from error
     started = not ray.is_initialized()
     if started:
         try:

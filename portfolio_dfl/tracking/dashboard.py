@@ -80,9 +80,7 @@ def start_dashboard(
     root = Path(folder).resolve()
     database = root / "mlflow.db"
     if not database.is_file():
-        raise TrackingError(
-            f"no MLflow store at {database}; run a study first, or name its folder with --folder"
-        )
+        raise TrackingError(f"no MLflow store at {database}; run a study first, or name its folder with --folder")
     with socket.socket() as probe:
         if probe.connect_ex((_HOST, port)) == 0:
             raise TrackingError(f"port {port} is in use; choose another with --port")

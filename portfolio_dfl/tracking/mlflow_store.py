@@ -55,6 +55,14 @@ class StudyStore:
         """A client bound to this store, whatever the environment says."""
         return _client(self.uri)
 
+    def find_run(self, tags: Mapping[str, str]) -> str | None:
+        """Identifier of the newest run that has all these tags."""
+        wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
+        with _reported("a search"):
+            order = ["attributes.start_time DESC"]
+            runs = self.client.search_runs([self.experiment_id], wanted, order_by=order, max_results=1)
+        return str(runs[0].info.run_id) if runs else None
+
     def page(self, host: str = "") -> str:
         """Address of the experiment's runs table, in the machine-learning view."""
         base = (host or self.uri).rstrip("/")
@@ -142,9 +150,7 @@ class TrackedRun:
         from mlflow.entities import RunTag
 
         with _reported("tags"):
-            self._client.log_batch(
-                self.run_id, tags=[RunTag(name, str(value)) for name, value in tags.items()]
-            )
+            self._client.log_batch(self.run_id, tags=[RunTag(name, str(value)) for name, value in tags.items()])
 
     def log_file(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
         """Store a copy of a file among the run's artifacts."""
@@ -228,8 +234,7 @@ def _experiment_id(client: MlflowClient, name: str, location: str | None) -> str
                     raise
     if found.lifecycle_stage != "active":
         raise TrackingError(
-            f"MLflow experiment {name} was deleted; restore it in MLflow "
-            "or choose another tracking.experiment"
+            f"MLflow experiment {name} was deleted; restore it in MLflow or choose another tracking.experiment"
         )
     return str(found.experiment_id)
 

@@ -19,7 +19,7 @@ import pandas as pd
 
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.tracking import figures
-from portfolio_dfl.tracking.tables import frame_table, metrics_table
+from portfolio_dfl.tracking.tables import costs_table, frame_table, metrics_meaning, metrics_table
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -30,15 +30,15 @@ _FLAGS_SHOWN = 60
 
 # Window metrics that are drawn, with what their captions say; others stay in the artifacts.
 _WINDOW_METRICS = {
-    "train_loss": "Loss on the training samples after the last epoch",
+    "train_loss": "Loss on the training samples in the last epoch; strategies minimise different losses",
     "validation_loss": "Loss on the validation samples that early stopping watches",
-    "decision_loss": "Decision loss on the samples decided until the next retraining",
-    "regret": "Regret against perfect foresight on the samples decided until the next retraining",
-    "mse": "Mean squared error of the forecasts on the samples decided until the next retraining",
-    "gradient_norm": "Norm of the gradient at the last step",
-    "zero_gradient_share": "Share of samples whose gradient is exactly zero",
-    "active_bound_share": "Share of weights at a bound, where the decision does not move with the forecast",
-    "forecast_inflation": "Spread of the forecasts over the spread of the returns that followed",
+    "regret": "Regret against perfect foresight, mean over the decisions until the next retraining",
+    "mse": "Mean squared error of the forecasts, over the decisions until the next retraining",
+    "forecast_inflation": "Size of the forecasts over that of realised returns; a calibrated one is far below 1",
+    "zero_gradient_share": "Share of training samples whose loss does not react to any forecast",
+    "bounds_active_share": "Share of planned weights at zero, in training",
+    "turnover_active_share": "Share of plans that use the whole turnover limit, in training",
+    "parameter_gradient_norm": "Norm of the gradient with respect to the predictor's parameters, last epoch",
 }
 
 
@@ -80,10 +80,14 @@ class ReportContent:
     records : sequence of StrategyRecord
         In the order of the table.
     metrics : DataFrame
-        One row a strategy (index: label), see :data:`~portfolio_dfl.tracking.tables.METRICS`.
+        One row a strategy (index: label), as :func:`~portfolio_dfl.backtest.evaluation.performance_table` gives it.
+    costs : DataFrame or None
+        The metrics at several cost levels, rows (label, cost rate).
     windows : DataFrame
         One row a retraining: ``strategy``, ``seed``, ``window``, ``date``, ``failed`` (message or empty) and
         numbers.
+    failures : DataFrame
+        Decisions that failed and held what was held: ``strategy``, ``date``, ``what``, ``message``.
     flags : DataFrame
         What was found in the data.
     comparison : DataFrame or None
@@ -102,8 +106,10 @@ class ReportContent:
     records: Sequence[StrategyRecord]
     metrics: pd.DataFrame
     windows: pd.DataFrame
+    failures: pd.DataFrame
     flags: pd.DataFrame
     config_yaml: str
+    costs: pd.DataFrame | None = None
     comparison: pd.DataFrame | None = None
     comparison_note: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -133,9 +139,7 @@ def report_html(content: ReportContent) -> str:
     from plotly.offline import get_plotlyjs
 
     if not content.records:
-        raise TrackingError(
-            "the study has no strategy to report on; name at least one in backtest.strategies"
-        )
+        raise TrackingError("the study has no strategy to report on; name at least one in backtest.strategies")
     package = resources.files("portfolio_dfl.tracking")
     page = Template((package / "report.html").read_text(encoding="utf-8"))
     sections = [
@@ -165,20 +169,14 @@ def _results(content: ReportContent) -> str:
     return _section(
         "What the strategies earned",
         f'<div class="scroll">{metrics_table(content.metrics, looks)}</div>',
-        _note(
-            "Yearly figures from daily net returns, 252 days a year. Turnover is the yearly sum of |change "
-            "of weight|, so that replacing the whole portfolio once counts 2. Cost is the share of wealth "
-            "paid for trading, a year."
-        ),
+        _note(f"All after costs. {metrics_meaning()}"),
         _key(content.records),
         _figure(
             figures.wealth(paths),
             "<b>Wealth</b> of one unit invested on the first day, after trading costs, which all strategies "
             "pay at the same rate in the same ledger.",
         ),
-        _figure(
-            figures.drawdown(paths), "<b>Drawdown</b>: how far wealth stands below its highest level so far."
-        ),
+        _figure(figures.drawdown(paths), "<b>Drawdown</b>: how far wealth stands below its highest level so far."),
     )
 
 
@@ -211,11 +209,15 @@ def _trading(content: ReportContent) -> str:
             "<b>Turnover</b> a day: the sum of |change of weight| against the drifted portfolio, averaged "
             "over the past 21 trading days.",
         ),
-        _figure(
-            figures.cumulative_cost(cost), "<b>Costs paid so far</b>, as the sum of daily shares of wealth."
-        ),
+        _figure(figures.cumulative_cost(cost), "<b>Costs paid so far</b>, as the sum of daily shares of wealth."),
     ]
-    return _section("What they traded and paid", _key(content.records), _side_by_side(charts))
+    parts = [_key(content.records), _side_by_side(charts)]
+    if content.costs is not None:
+        parts.append(
+            f"<figure class='scroll'>{costs_table(content.costs)}<figcaption><b>Sharpe ratio and growth a year at "
+            "other costs</b>, for the same decisions.</figcaption></figure>"
+        )
+    return _section("What they traded and paid", *parts)
 
 
 def _comparison(content: ReportContent) -> str:
@@ -254,6 +256,12 @@ def _training(content: ReportContent) -> str:
             f"before were kept; crosses mark the dates.</p><div class='scroll'>{frame_table(listed)}</div>"
         )
     trained = [record for record in content.records if record.strategy in set(windows["strategy"])]
+    undecided = content.failures[content.failures["what"] == "decide"]
+    if len(undecided):
+        outcome += (
+            f"<p class='alarm'>{len(undecided)} decisions failed and held what was held.</p>"
+            f"<div class='scroll'>{frame_table(undecided.head(_FLAGS_SHOWN))}</div>"
+        )
     return _section("How training went, window by window", outcome, _key(trained), _side_by_side(charts))
 
 
@@ -271,9 +279,7 @@ def _window_lines(content: ReportContent, column: str) -> dict[str, tuple[figure
 def _data(content: ReportContent) -> str:
     title, flags = "What was found in the data", content.flags
     if flags.empty:
-        return _section(
-            title, _note("Nothing was found wrong with the prices; nothing was filled in or removed.")
-        )
+        return _section(title, _note("Nothing was found wrong with the prices; nothing was filled in or removed."))
     shown = f"{len(flags)} findings. What was done about each follows from the policies in the configuration."
     if len(flags) > _FLAGS_SHOWN:
         shown += f" The first {_FLAGS_SHOWN} are listed; all of them are among the artifacts."
@@ -282,9 +288,7 @@ def _data(content: ReportContent) -> str:
 
 
 def _setting(content: ReportContent) -> str:
-    facts = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.facts.items()
-    )
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.facts.items())
     return _section(
         "The exact setting",
         _note("Saved as a YAML file, this configuration repeats the study."),
@@ -328,7 +332,5 @@ def _figure(chart: go.Figure, caption: str) -> str:
 
 
 def _plot(chart: go.Figure) -> str:
-    inner = chart.to_html(
-        full_html=False, include_plotlyjs=False, config={"responsive": True, "displayModeBar": False}
-    )
+    inner = chart.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True, "displayModeBar": False})
     return f'<div class="plot">{inner}</div>'

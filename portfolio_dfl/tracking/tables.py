@@ -4,69 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from portfolio_dfl.tracking.figures import Appearance
 
-__all__ = ["METRICS", "Metric", "frame_table", "metrics_table", "metrics_text"]
+if TYPE_CHECKING:
+    from portfolio_dfl.backtest.evaluation import Metric
 
+__all__ = ["SHOWN", "costs_table", "frame_table", "metrics_meaning", "metrics_table", "metrics_text"]
 
-class Metric(NamedTuple):
-    """How a metric's column is named and written."""
-
-    title: str
-    short: str
-    format: str
-
-
-METRICS = {
-    "cagr": Metric("CAGR", "CAGR", "{:.1%}"),
-    "volatility": Metric("Volatility", "Vol.", "{:.1%}"),
-    "sharpe": Metric("Sharpe", "Sharpe", "{:.2f}"),
-    "max_drawdown": Metric("Max drawdown", "Max DD", "{:.1%}"),
-    "turnover": Metric("Turnover", "Turn&shy;over", "{:.2f}"),
-    "cost": Metric("Cost", "Cost", "{:.2%}"),
+#: Metrics of the main table, with the heading used where room is short.
+SHOWN = {
+    "cagr": "CAGR",
+    "volatility": "Vol.",
+    "sharpe": "Sharpe",
+    "max_drawdown": "Max DD",
+    "turnover": "Turn&shy;over",
+    "cost": "Cost",
 }
 
 
-def _cell(value: float, metric: Metric) -> str:
-    return "–" if pd.isna(value) else metric.format.format(value).replace("-", "−")
+def metrics_meaning() -> str:
+    """One sentence that says what the columns measure."""
+    metrics = _metrics()
+    return "; ".join(f"{metrics[name].title}: {metrics[name].meaning}" for name in SHOWN) + "."
 
 
 def metrics_table(metrics: pd.DataFrame, looks: Mapping[str, Appearance]) -> str:
-    """HTML table of the metrics in :data:`METRICS`, one row a strategy."""
-    columns = [name for name in METRICS if name in metrics]
-    head = "".join(f"<th>{_heading(METRICS[name])}</th>" for name in columns)
+    """HTML table of the metrics in :data:`SHOWN`, one row a strategy."""
+    known = _metrics()
+    head = "".join(
+        f'<th><span class="wide">{known[name].title}</span><span class="narrow">{short}</span></th>'
+        for name, short in SHOWN.items()
+    )
     rows = []
     for label, row in metrics.iterrows():
         look = looks.get(str(label))
         swatch = f'<span class="swatch" style="border-top-color:{look.colour}"></span>' if look else ""
         main = ' class="main"' if str(label).startswith("Decision-focused") else ""
-        cells = "".join(f"<td>{_cell(row[name], METRICS[name])}</td>" for name in columns)
+        cells = "".join(f"<td>{_cell(row[name], known[name])}</td>" for name in SHOWN)
         rows.append(f"<tr{main}><td>{swatch}{escape(str(label))}</td>{cells}</tr>")
     return f"<table><thead><tr><th>Strategy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _heading(metric: Metric) -> str:
-    return f'<span class="wide">{metric.title}</span><span class="narrow">{metric.short}</span>'
-
-
 def metrics_text(metrics: pd.DataFrame) -> str:
     """The same table for a terminal."""
-    columns = [name for name in METRICS if name in metrics]
-    cells = [["Strategy", *(METRICS[name].title for name in columns)]]
+    known = _metrics()
+    cells = [["Strategy", *(known[name].title for name in SHOWN)]]
     for label, row in metrics.iterrows():
-        cells.append([str(label), *(_cell(row[name], METRICS[name]) for name in columns)])
+        cells.append([str(label), *(_cell(row[name], known[name]) for name in SHOWN)])
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     lines = [
-        "  ".join(
-            [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
-        )
+        "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
         for line in cells
     ]
     return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:]])
+
+
+def costs_table(costs: pd.DataFrame) -> str:
+    """HTML table of Sharpe ratio and growth at several cost levels; rows (strategy, cost rate)."""
+    known = _metrics()
+    levels = list(dict.fromkeys(costs.index.get_level_values(1)))
+    head = "".join(f"<th>{level * 1e4:g} bp</th>" for level in levels)
+    rows = []
+    for label in dict.fromkeys(costs.index.get_level_values(0)):
+        pairs = [
+            " · ".join(_cell(costs.loc[(label, level), name], known[name]) for name in ("sharpe", "cagr"))
+            for level in levels
+        ]
+        rows.append(f"<tr><td>{escape(str(label))}</td>{''.join(f'<td>{pair}</td>' for pair in pairs)}</tr>")
+    return f"<table><thead><tr><th>Strategy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def frame_table(frame: pd.DataFrame) -> str:
@@ -77,6 +86,16 @@ def frame_table(frame: pd.DataFrame) -> str:
         for row in frame.itertuples(index=False)
     )
     return f'<table class="text"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def _metrics() -> dict[str, Metric]:
+    from portfolio_dfl.backtest.evaluation import METRICS  # loads the numerical stack
+
+    return METRICS
+
+
+def _cell(value: float, metric: Metric) -> str:
+    return "–" if pd.isna(value) else metric.format.format(value).replace("-", "−")
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,139 @@
+"""From a configuration to strategies: what each name in ``backtest.strategies`` stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.tracking.figures import appearance
+
+if TYPE_CHECKING:
+    from portfolio_dfl.backtest import Policy
+    from portfolio_dfl.risk import CovarianceEstimator
+    from portfolio_dfl.training.policies import PredictOptimisePolicy
+
+__all__ = ["Lane", "build_estimator", "build_policy", "build_trained_policy", "lanes"]
+
+TRAINED = ("decision_focused", "two_stage")
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One path through the backtest: a strategy, and for a trained one a seed.
+
+    Attributes
+    ----------
+    strategy : str
+        As in the configuration.
+    seed : int or None
+        None for a rule that learns nothing.
+    label : str
+        Name in tables and figures; the seed is part of it only where there are several.
+    """
+
+    strategy: str
+    seed: int | None
+    label: str
+
+    @property
+    def slug(self) -> str:
+        """Name for files and MLflow runs."""
+        return self.strategy if self.seed is None else f"{self.strategy}-seed{self.seed}"
+
+    @property
+    def trained(self) -> bool:
+        """Whether it learns."""
+        return self.seed is not None
+
+
+def lanes(config: StudyConfig) -> list[Lane]:
+    """All paths of a study, in the order of the configuration."""
+    seeds = config.training.seeds
+    found = []
+    for strategy in config.backtest.strategies:
+        if strategy in TRAINED:
+            for seed in seeds:
+                label = appearance(strategy, seed if len(seeds) > 1 else None).label
+                found.append(Lane(strategy, seed, label))
+        else:
+            found.append(Lane(strategy, None, appearance(strategy).label))
+    return found
+
+
+def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Policy:
+    """A fresh policy; ``returns`` are looked at beyond the decision date by perfect foresight alone."""
+    from portfolio_dfl.backtest import baselines
+
+    if lane.trained:
+        return build_trained_policy(config, lane, returns.shape[1])
+    allocation, name = config.allocation, lane.label
+    estimator = build_estimator(config)
+    if lane.strategy == "equal_weight":
+        return baselines.EqualWeight(name=name)
+    if lane.strategy == "buy_and_hold":
+        return baselines.BuyAndHold(name=name)
+    return baselines.MinimumVariance(covariance=estimator, turnover_limit=allocation.turnover_limit, name=name)
+
+
+def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> PredictOptimisePolicy:
+    """A policy that predicts and optimises, not yet trained."""
+    from portfolio_dfl.allocation import MultiPeriodMeanVariance
+    from portfolio_dfl.forecasting import PredictorSpec
+    from portfolio_dfl.training.losses import build_loss
+    from portfolio_dfl.training.policies import DecisionFocusedPolicy, TwoStagePolicy
+    from portfolio_dfl.training.window import TrainingSettings
+
+    training, allocation, forecasting = config.training, config.allocation, config.forecasting
+    two_stage = lane.strategy == "two_stage"
+    settings = TrainingSettings(
+        loss=build_loss(training.loss, training.loss_options),
+        method=training.two_stage if two_stage else "gradient",
+        initialise=training.initialise,
+        ridge=training.ridge,
+        epochs=training.epochs,
+        batch_size=training.batch_size,
+        learning_rate=training.learning_rate,
+        weight_decay=training.weight_decay,
+        gradient_clip=training.gradient_clip,
+        validation_samples=training.validation_samples,
+        patience=training.patience,
+    )
+    layer = MultiPeriodMeanVariance(
+        n_assets=n_assets,
+        horizon=allocation.horizon,
+        risk_aversion=allocation.risk_aversion,
+        turnover_limit=allocation.turnover_limit,
+        solver=allocation.solver,
+    )
+    make = TwoStagePolicy if two_stage else DecisionFocusedPolicy
+    return make(
+        layer,
+        build_estimator(config),
+        predictor=PredictorSpec(forecasting.predictor, forecasting.options, forecasting.scaled),
+        lookback=forecasting.lookback,
+        realised_window=training.realised_window,
+        samples=training.samples,
+        expanding=training.expanding,
+        settings=settings,
+        seed=lane.seed or 0,
+        warm_start=training.warm_start,
+        risk_scaling=training.risk_scaling and not two_stage,
+        name=lane.label,
+    )
+
+
+def build_estimator(config: StudyConfig) -> CovarianceEstimator:
+    """The covariance estimator that the configuration names."""
+    from portfolio_dfl.risk import OAS, EWMACovariance, LedoitWolf, RollingCovariance
+
+    section = config.covariance
+    if section.estimator == "ewma":
+        return EWMACovariance(section.window, section.halflife, section.ridge)
+    if section.estimator == "ledoit_wolf":
+        return LedoitWolf(section.window)
+    if section.estimator == "oas":
+        return OAS(section.window)
+    return RollingCovariance(section.window, section.ridge)

@@ -1,0 +1,148 @@
+"""A study from configuration to report, as one function; and the same function after an interruption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+import pandas as pd
+
+from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.run_folder import RunFolder
+from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
+from portfolio_dfl.study_data import Span, decision_span, load_panel
+from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.study_stages import Progress, evaluate, record, train, walk
+from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.tracking.provenance import git_commit, versions
+
+__all__ = ["Progress", "resume_study", "run_study"]
+
+
+def run_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
+    """Run a whole study and record it.
+
+    Parameters
+    ----------
+    config : StudyConfig
+    progress : callable, optional
+        Told of finished windows and walks: (stage, done, total).
+
+    Raises
+    ------
+    PortfolioError
+        If the prices, the span or a setting cannot be used; nothing is trained or written then.
+    """
+    panel = load_panel(config)
+    span = decision_span(config, panel.returns)
+    for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
+        if lane.trained:
+            build_trained_policy(config, lane, len(panel.tickers))
+    folder = RunFolder.create(config, panel.prices, panel.report.to_frame())
+    return _complete(config, folder, panel.returns, span, panel.sha256, progress)
+
+
+def resume_study(
+    run: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] = "runs",
+    progress: Progress | None = None,
+) -> StudyResult:
+    """Continue an interrupted study at the window where it stopped, to the same numbers.
+
+    A study that had finished is evaluated and reported again.
+
+    Parameters
+    ----------
+    run : path or str
+        The run's folder, or its name under ``root``.
+    root : path
+        Folder of runs.
+    progress : callable, optional
+        Told of finished windows and walks, those from before included.
+    """
+    from portfolio_dfl.data.panel import PricePanel
+
+    folder = RunFolder.open(run, root)
+    folder.clear_partial()
+    config = folder.config()
+    panel = PricePanel(folder.prices())
+    span = decision_span(config, panel.returns)
+    return _complete(config, folder, panel.returns, span, panel.sha256, progress)
+
+
+def _complete(
+    config: StudyConfig,
+    folder: RunFolder,
+    returns: pd.DataFrame,
+    span: Span,
+    sha256: str,
+    progress: Progress | None,
+) -> StudyResult:
+    """Do what is not done yet, in a run folder that exists."""
+    begin = time.perf_counter()
+    show = progress or _silent
+    tracking = config.tracking
+    store = open_store(tracking.folder, experiment=tracking.experiment or config.name, uri=tracking.uri)
+    facts = {
+        "run": folder.name,
+        "data": config.data.source,
+        "data_sha256": sha256,
+        "git_commit": git_commit(),
+        "solver": config.allocation.solver,
+        **versions(),
+    }
+    earlier = store.find_run({"run_folder": folder.name})
+    tags = {"kind": "study", "run_folder": folder.name, "mlflow.source.name": "portfolio-dfl", **facts}
+    with (
+        _signal_as_exit(),
+        tracked_run(store, folder.name, resume=earlier, tags=tags) as parent,
+        ExitStack() as stack,
+    ):
+        parent.log_params(config.flat())
+        parent.log_file(folder.path / "config.yaml")
+        children = {
+            lane: stack.enter_context(_child(store, parent, lane, resumed=earlier is not None))
+            for lane in lanes(config)
+        }
+        windows = train(config, folder, returns, span, children, show)
+        walks = walk(config, returns, span, windows, show)
+        result = evaluate(config, folder, returns, span, windows, walks, facts, parent)
+        record(result, folder, children, parent, time.perf_counter() - begin)
+    return result
+
+
+@contextmanager
+def _child(store: StudyStore, parent: TrackedRun, lane: Lane, *, resumed: bool) -> Iterator[TrackedRun]:
+    tags: dict[str, object] = {"kind": "strategy", "strategy": lane.strategy, "lane": lane.slug}
+    if lane.seed is not None:
+        tags["seed"] = lane.seed
+    earlier = store.find_run({"mlflow.parentRunId": parent.run_id, "lane": lane.slug}) if resumed else None
+    with tracked_run(store, lane.slug, parent=parent, resume=earlier, tags=tags) as run:
+        yield run
+
+
+@contextmanager
+def _signal_as_exit() -> Iterator[None]:
+    """Let a termination signal unwind the stack like Ctrl-C does, so that runs are closed as KILLED."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
+        yield
+        return
+    before: Callable[[int, FrameType | None], object] | int | None = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Show nothing."""

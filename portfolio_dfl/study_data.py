@@ -1,0 +1,94 @@
+"""What a study works on: the clean prices that its configuration names, and the dates it decides on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.errors import ConfigError, DataError
+from portfolio_dfl.strategies import build_estimator, build_trained_policy, lanes
+
+if TYPE_CHECKING:
+    from portfolio_dfl.data.panel import PricePanel
+
+__all__ = ["Span", "decision_span", "load_panel"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Decision dates of a study and the returns its books need.
+
+    Attributes
+    ----------
+    dates : DatetimeIndex
+        Decision dates, in order.
+    last_return : Timestamp
+        Date of the last return that a decision earns.
+    """
+
+    dates: pd.DatetimeIndex
+    last_return: pd.Timestamp
+
+
+def load_panel(config: StudyConfig) -> PricePanel:
+    """The clean prices that a configuration names."""
+    from portfolio_dfl.data.panel import build_panel
+    from portfolio_dfl.data.sources import open_source
+
+    section = config.data
+    source = open_source(section.source, tickers=section.tickers, start=section.start, end=section.end)
+    panel = build_panel(
+        source.load(),
+        tickers=section.tickers,
+        start=section.start,
+        end=section.end,
+        calendar=section.calendar,
+        policies=section.policies,
+    )
+    if len(panel.tickers) < 2:
+        raise DataError(f"a portfolio needs at least two assets; {section.source} has {', '.join(panel.tickers)}")
+    return panel
+
+
+def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
+    """Decision dates from ``backtest.start`` to ``backtest.end``, as far as training and returns allow.
+
+    Raises
+    ------
+    ConfigError
+        If the start is earlier than the training samples allow, or no date is left.
+    """
+    days = pd.DatetimeIndex(returns.index)
+    needed = _returns_needed(config, returns.shape[1])
+    last = len(days) - 2 - config.backtest.lag
+    if needed - 1 > last:
+        raise ConfigError(
+            f"the first decision needs {needed} returns before it and one after it, the data have {len(days)}; "
+            "use more data, a shorter forecasting.lookback or allocation.horizon, or fewer training.samples"
+        )
+    first = needed - 1
+    if config.backtest.start is not None:
+        first = int(days.searchsorted(pd.Timestamp(config.backtest.start)))
+        if first < needed - 1:
+            raise ConfigError(
+                f"backtest.start {config.backtest.start} leaves {first + 1} returns where the first decision needs "
+                f"{needed}; the earliest start is {days[needed - 1].date()}"
+            )
+    if config.backtest.end is not None:
+        last = min(last, int(days.searchsorted(pd.Timestamp(config.backtest.end), side="right")) - 1)
+    if first > last:
+        raise ConfigError(
+            f"no decision date lies between backtest.start {config.backtest.start} and backtest.end "
+            f"{config.backtest.end}; the data allow {days[needed - 1].date()} to {days[-2].date()}"
+        )
+    return Span(days[first : last + 1], days[last + 1 + config.backtest.lag])
+
+
+def _returns_needed(config: StudyConfig, n_assets: int) -> int:
+    trained = [lane for lane in lanes(config) if lane.trained]
+    if trained:
+        return build_trained_policy(config, trained[0], n_assets).returns_needed
+    return build_estimator(config).window

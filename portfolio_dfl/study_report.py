@@ -1,0 +1,117 @@
+"""From a study's result to its page: what the report's frames are and how its first sentences read."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.tracking.report import ReportContent, StrategyRecord, write_report
+
+__all__ = ["report_content", "write_study_report"]
+
+_STATISTICS = {"sharpe": "Sharpe ratio", "utility": "utility a year", "regret": "regret a decision"}
+
+
+def write_study_report(result: StudyResult) -> None:
+    """Write the page of a result to where the result says it is."""
+    write_report(result.report, report_content(result))
+
+
+def report_content(result: StudyResult) -> ReportContent:
+    """The page's content."""
+    config = result.config
+    several = len(config.training.seeds) > 1
+    records = []
+    for lane in result.lanes:
+        book = result.ledgers[lane.label]
+        seed = lane.seed if several else None
+        records.append(StrategyRecord(lane.strategy, seed, book.daily, book.weights))
+    return ReportContent(
+        title=config.name,
+        subtitle=_subtitle(result),
+        lead=_lead(result),
+        records=records,
+        metrics=result.metrics,
+        costs=result.costs,
+        windows=result.windows,
+        failures=result.failures,
+        flags=result.flags,
+        config_yaml=config.to_yaml(),
+        comparison=_comparison(result),
+        comparison_note=_comparison_note(result),
+        facts=result.facts,
+        synthetic=config.data.source.startswith("synthetic"),
+    )
+
+
+def _subtitle(result: StudyResult) -> str:
+    config = result.config
+    book = next(iter(result.ledgers.values()))
+    days, tickers = book.daily.index, [str(column) for column in book.weights.columns]
+    listed = ", ".join(tickers) if len(tickers) <= 10 else f"{len(tickers)} assets"
+    return (
+        f"{listed} · {_day(days[0])} to {_day(days[-1])}, {len(days):,} days · horizon {config.allocation.horizon} "
+        f"days, λ {config.allocation.risk_aversion:g}, τ {config.allocation.turnover_limit:g} · costs "
+        f"{config.backtest.cost_rate * 1e4:g} bp"
+    )
+
+
+def _lead(result: StudyResult) -> str:
+    ended = sorted(((float(row["final_wealth"]), str(label)) for label, row in result.metrics.iterrows()))
+    best, worst = ended[-1], ended[0]
+    if len(ended) == 1:
+        text = f"After costs, {best[1]} turned 1 into {best[0]:.3f}."
+    else:
+        text = (
+            f"After costs, 1 became between {worst[0]:.3f} ({worst[1]}) and {best[0]:.3f} ({best[1]}). "
+        ) + _main_outcome(result)
+    if len(result.failed_windows):
+        text += f" {len(result.failed_windows)} of {len(result.windows)} retrainings failed."
+    return text
+
+
+def _main_outcome(result: StudyResult) -> str:
+    """Decision-focused training against the reference, in words that the interval allows."""
+    main = next((lane.label for lane in result.lanes if lane.strategy == "decision_focused"), None)
+    table = result.comparison
+    if main is None or table is None or (main, "sharpe") not in table.index:
+        return ""
+    row = table.xs("sharpe", level="statistic").loc[main].to_dict()
+    if pd.isna(row["estimate"]):
+        return ""
+    reference = next(lane for lane in result.lanes if lane.strategy == result.config.evaluation.reference)
+    verdict = "an interval without 0" if row["excludes_zero"] else "which does not tell the two apart from chance"
+    return (
+        f"Against {reference.label.lower()}, decision-focused training changed the Sharpe ratio by "
+        f"{_signed(row['estimate'])} ({row['level']:.0%} interval {_signed(row['low'])} to {_signed(row['high'])}), "
+        f"{verdict}."
+    )
+
+
+def _comparison(result: StudyResult) -> pd.DataFrame | None:
+    if result.comparison is None:
+        return None
+    table = result.comparison.reset_index()
+    table = table.rename(columns={"statistic": "measure", "low": "lower", "high": "upper"})
+    table = table[table["estimate"].notna()]
+    return table.assign(measure=table["measure"].map(lambda name: _STATISTICS.get(name, name)))
+
+
+def _comparison_note(result: StudyResult) -> str:
+    if result.comparison is None or result.comparison.empty:
+        return ""
+    section = result.config.evaluation
+    reference = next(lane.label for lane in result.lanes if lane.strategy == section.reference)
+    return (
+        f"Each strategy minus {reference.lower()}, with {section.confidence:.0%} intervals from a paired stationary "
+        f"bootstrap of the days ({section.bootstrap:,} resamples). One span of one market, however long, is one "
+        "draw: what an interval covers here need not hold elsewhere."
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def _day(stamp: pd.Timestamp) -> str:
+    return f"{stamp.day} {stamp:%b %Y}"

@@ -1,0 +1,200 @@
+"""The stages of a study: train the windows, walk the strategies, evaluate the books, record the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import pandas as pd
+
+from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.execution import fan_out
+from portfolio_dfl.run_folder import RunFolder
+from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
+from portfolio_dfl.study_data import Span
+from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.tracking.mlflow_store import TrackedRun
+from portfolio_dfl.walk import Walk, WalkTask, take_walk, window_frame, window_metrics
+
+if TYPE_CHECKING:
+    from portfolio_dfl.backtest import Ledger
+    from portfolio_dfl.training.window import TrainedWindow
+
+__all__ = ["Progress", "evaluate", "record", "train", "walk"]
+
+#: Called with (stage, done, total) as work proceeds.
+Progress = Callable[[str, int, int], None]
+Windows = dict[Lane, list["TrainedWindow"]]
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+
+def train(
+    config: StudyConfig,
+    folder: RunFolder,
+    returns: pd.DataFrame,
+    span: Span,
+    children: Mapping[Lane, TrackedRun],
+    show: Progress,
+) -> Windows:
+    """Train every window of every trained strategy and seed; those the folder holds are taken from there.
+
+    With a warm start a window needs the one before it, so that only strategies and seeds run side by side.
+    """
+    from portfolio_dfl.training.walk_forward import retraining_dates
+    from portfolio_dfl.training.window import train_window
+
+    trained = [lane for lane in lanes(config) if lane.trained]
+    planners = {lane: build_trained_policy(config, lane, returns.shape[1]) for lane in trained}
+    dates = retraining_dates(span.dates, config.training.retrain_every)
+    finished = folder.load_windows()
+    logged = {lane: children[lane].logged_steps("seconds") for lane in trained}
+    outcome: dict[tuple[Lane, int], TrainedWindow] = {}
+    numbered = list(enumerate(dates))
+    for together in [[pair] for pair in numbered] if config.training.warm_start else [numbered]:
+        places = [(lane, number) for number, _ in together for lane in trained]
+        tasks = {(lane, number): planners[lane].task(returns.loc[: dates[number]]) for lane, number in places}
+        keys = {place: task.key for place, task in tasks.items()}
+        outcome |= {place: finished[key] for place, key in keys.items() if key in finished}
+        missing = [place for place in places if place not in outcome]
+        show("Training windows", len(outcome), len(trained) * len(dates))
+        for position, window in _spread(config, train_window, [tasks[place] for place in missing]):
+            lane, number = missing[position]
+            folder.save_window(window)
+            outcome[lane, number] = window
+            children[lane].log_metrics(window_metrics(window), step=number)
+            logged[lane].add(number)
+            show("Training windows", len(outcome), len(trained) * len(dates))
+        if config.training.warm_start:
+            for lane, number in places:
+                planners[lane].use(outcome[lane, number])
+    windows = {lane: [outcome[lane, number] for number in range(len(dates))] for lane in trained}
+    for lane, mine in windows.items():  # finished before an interruption, but not yet on record
+        late = {n: window_metrics(window) for n, window in enumerate(mine) if n not in logged[lane]}
+        children[lane].log_series(late)
+    return windows
+
+
+def walk(config: StudyConfig, returns: pd.DataFrame, span: Span, windows: Windows, show: Progress) -> list[Walk]:
+    """Let every strategy decide on every date of the span."""
+    tasks = [
+        WalkTask(config, lane, returns, span.dates[0], span.dates[-1], windows.get(lane, [])) for lane in lanes(config)
+    ]
+    walks: dict[int, Walk] = {}
+    show("Backtest", 0, len(tasks))
+    for position, result in _spread(config, take_walk, tasks):
+        walks[position] = result
+        show("Backtest", len(walks), len(tasks))
+    return [walks[position] for position in range(len(tasks))]
+
+
+def evaluate(
+    config: StudyConfig,
+    folder: RunFolder,
+    returns: pd.DataFrame,
+    span: Span,
+    windows: Windows,
+    walks: Sequence[Walk],
+    facts: Mapping[str, str],
+    parent: TrackedRun,
+) -> StudyResult:
+    """Keep the books of all strategies over the same days, compare them, write the report."""
+    from portfolio_dfl.backtest import run_ledger
+    from portfolio_dfl.backtest.costs import cost_levels
+    from portfolio_dfl.backtest.evaluation import performance_table
+    from portfolio_dfl.study_report import write_study_report
+
+    backtest, aversion = config.backtest, config.allocation.risk_aversion
+    earned = returns.loc[: span.last_return]
+    books = [
+        run_ledger(
+            walked.targets,
+            earned,
+            cost_rate=backtest.cost_rate,
+            fixed_cost=backtest.fixed_cost,
+            lag=backtest.lag,
+            name=walked.lane.label,
+        )
+        for walked in walks
+    ]
+    rate = config.evaluation.risk_free_rate
+    frames = [window_frame(walked, windows[walked.lane]) for walked in walks if walked.lane in windows]
+    failures = [walked.failures.assign(strategy=walked.lane.label) for walked in walks]
+    result = StudyResult(
+        config=config,
+        lanes=tuple(walked.lane for walked in walks),
+        ledgers={book.name: book for book in books},
+        metrics=performance_table(books, risk_free=rate, risk_aversion=aversion),
+        costs=cost_levels(books, config.evaluation.cost_levels, risk_free=rate, risk_aversion=aversion),
+        comparison=_comparison(config, books),
+        windows=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
+        failures=pd.concat(failures, ignore_index=True),
+        flags=folder.flags(),
+        facts=facts,
+        folder=folder.path,
+        report=folder.path / "report.html",
+        store=parent.store.uri,
+        run_id=parent.run_id,
+    )
+    write_study_report(result)
+    return result
+
+
+def record(
+    result: StudyResult,
+    folder: RunFolder,
+    children: Mapping[Lane, TrackedRun],
+    parent: TrackedRun,
+    seconds: float,
+) -> None:
+    """Put metrics and artifacts into MLflow and the run folder."""
+    for lane in result.lanes:
+        run, book = children[lane], result.ledgers[lane.label]
+        run.log_metrics(dict(zip(result.metrics.columns, result.metrics.loc[lane.label].to_list(), strict=True)))
+        run.log_params(result.config.flat())
+        for name, frame in (("weights", book.weights), ("trades", book.trades), ("daily", book.daily)):
+            run.log_file(folder.save_frame(f"strategies/{lane.slug}/{name}", frame))
+        if lane.trained:
+            mine = result.windows[result.windows["strategy"] == lane.strategy]
+            mine = mine[mine["seed"] == lane.seed]
+            errors = zip(mine["window"].astype(int), mine["mse"].astype(float), strict=True)
+            run.log_series({number: {"forecast_mse": error} for number, error in errors})
+            run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
+    parent.log_file(result.report)
+    frames = {"metrics": result.metrics, "costs": result.costs, "windows": result.windows}
+    frames |= {"failures": result.failures, "data_flags": result.flags}
+    if result.comparison is not None:
+        frames["comparison"] = result.comparison
+    for name, frame in frames.items():
+        parent.log_file(folder.save_frame(f"tables/{name}", frame.reset_index()), "tables")
+    parent.set_tags({"failed_windows": len(result.failed_windows)})
+    parent.log_metrics({"seconds": seconds, "retrainings": float(len(result.windows))})
+
+
+def _spread(
+    config: StudyConfig, function: Callable[[Argument], Result], arguments: Sequence[Argument]
+) -> Iterator[tuple[int, Result]]:
+    execution = config.execution
+    return fan_out(
+        function,
+        arguments,
+        backend=execution.backend,
+        workers=execution.workers,
+        address=execution.address,
+    )
+
+
+def _comparison(config: StudyConfig, books: Sequence[Ledger]) -> pd.DataFrame | None:
+    from portfolio_dfl.backtest.inference import Bootstrap, comparison_table
+
+    section = config.evaluation
+    reference = next((lane.label for lane in lanes(config) if lane.strategy == section.reference), None)
+    if reference is None or section.bootstrap == 0 or len(books) < 2 or len(books[0].daily) < 10:
+        return None
+    return comparison_table(
+        books,
+        reference,
+        risk_aversion=config.allocation.risk_aversion,
+        risk_free=section.risk_free_rate,
+        bootstrap=Bootstrap(level=section.confidence, replications=section.bootstrap),
+    )
