@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -10,22 +11,33 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.backtest.constrained import FirstStep
 from portfolio_dfl.backtest.frames import equal_weights
+from portfolio_dfl.backtest.risk_budget import equal_risk_weights
 from portfolio_dfl.errors import BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
 
-__all__ = ["BuyAndHold", "EqualWeight", "MinimumVariance"]
+__all__ = [
+    "BuyAndHold",
+    "EqualWeight",
+    "HistoricalMeanVariance",
+    "MinimumVariance",
+    "PerfectForesight",
+    "RiskParity",
+]
 
 FloatArray = NDArray[np.float64]
 
 
 class _NothingToLearn:
+    # Whether decisions look at returns that were not known: a ceiling, not a strategy.
+    foresight: ClassVar[bool] = False
+
     def fit(self, history: pd.DataFrame) -> None:
         """Nothing is learned ahead of a decision."""
 
 
 @dataclass
 class EqualWeight(_NothingToLearn):
-    """1/N in every asset, restored at every decision (DeMiguel, Garlappi and Uppal 2009)."""
+    """1/N in every asset, restored at every decision and not limited (DeMiguel, Garlappi and Uppal 2009)."""
 
     name: str = "1/N daily"
 
@@ -59,22 +71,137 @@ class MinimumVariance(_NothingToLearn):
         Estimator of the covariance from the returns up to the decision.
     turnover_limit : float
         Largest ‖w − held‖₁ of a decision; ``inf`` for none.
+    solver : str
+        Solver of the portfolio layer.
     """
 
     covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
     turnover_limit: float = np.inf
+    solver: str = "auto"
     name: str = "minimum variance"
 
     def __post_init__(self) -> None:
-        self._first_step = FirstStep(risk_aversion=1.0, turnover_limit=self.turnover_limit)
+        self._first_step = FirstStep(risk_aversion=1.0, turnover_limit=self.turnover_limit, solver=self.solver)
 
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
         """Least-variance weights given the covariance of the last window."""
-        covariance = self.covariance(recent(history, self.covariance.window))
+        covariance = self.covariance(_recent(history, self.covariance.window))
         return self._first_step(np.zeros((1, held.size)), covariance, held)
 
 
-def recent(history: pd.DataFrame, window: int) -> FloatArray:
+@dataclass
+class RiskParity(_NothingToLearn):
+    """Every asset contributes the same risk; a decision goes as far towards it as the turnover limit allows.
+
+    Parameters
+    ----------
+    covariance : CovarianceEstimator
+        Estimator of the covariance from the returns up to the decision.
+    turnover_limit : float
+        Largest ‖w − held‖₁ of a decision; ``inf`` for none. A target further away is approached on the
+        straight line from the weights held, whose points are all long only and fully invested.
+    """
+
+    covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
+    turnover_limit: float = np.inf
+    name: str = "risk parity"
+
+    def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
+        """Equal risk contributions given the covariance of the last window."""
+        covariance = self.covariance(_recent(history, self.covariance.window))
+        step = equal_risk_weights(covariance) - held
+        distance = float(np.abs(step).sum())
+        return held + min(1.0, self.turnover_limit / max(distance, np.finfo(np.float64).tiny)) * step
+
+
+@dataclass
+class HistoricalMeanVariance(_NothingToLearn):
+    """The study's mean-variance plan with the mean of past returns as the forecast of every day ahead.
+
+    Parameters
+    ----------
+    covariance : CovarianceEstimator
+        Estimator of the covariance from the returns up to the decision.
+    mean_window : int
+        Number of returns that the mean is taken over.
+    horizon, risk_aversion, turnover_limit, solver
+        Of the portfolio layer, as for the strategies that learn.
+    """
+
+    covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
+    mean_window: int = 120
+    horizon: int = 1
+    risk_aversion: float = 10.0
+    turnover_limit: float = np.inf
+    solver: str = "auto"
+    name: str = "historical mean"
+
+    def __post_init__(self) -> None:
+        _check_plan(self.horizon, self.mean_window)
+        self._first_step = FirstStep(
+            risk_aversion=self.risk_aversion, turnover_limit=self.turnover_limit, solver=self.solver
+        )
+
+    def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
+        """First step of the plan for the mean of the last ``mean_window`` returns."""
+        covariance = self.covariance(_recent(history, self.covariance.window))
+        mean = _recent(history, self.mean_window).mean(axis=0)
+        return self._first_step(np.tile(mean, (self.horizon, 1)), covariance, held)
+
+
+@dataclass
+class PerfectForesight(_NothingToLearn):
+    """The same plan with the returns and the covariance that came true: a ceiling, not a strategy.
+
+    It alone looks ahead, which ``foresight`` says. Where fewer days than the horizon are left the plan is as
+    long as they are; the realised covariance then takes the last ``window`` returns there are.
+
+    Parameters
+    ----------
+    returns : DataFrame, shape (T, N)
+        All returns of the backtest, those after the decisions included.
+    realised : CovarianceEstimator
+        Estimator of the covariance realised over its window after the decision.
+    horizon, risk_aversion, turnover_limit, solver
+        Of the portfolio layer, as for the strategies that learn.
+    """
+
+    returns: pd.DataFrame
+    realised: CovarianceEstimator = field(default_factory=lambda: RollingCovariance(20, ridge=0.0))
+    horizon: int = 1
+    risk_aversion: float = 10.0
+    turnover_limit: float = np.inf
+    solver: str = "auto"
+    name: str = "perfect foresight (ceiling)"
+
+    foresight: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_plan(self.horizon, 1)
+        if len(self.returns) < self.realised.window:
+            raise BacktestError(
+                f"a realised covariance needs {self.realised.window} returns and there are {len(self.returns)}"
+            )
+        self._values = self.returns.to_numpy(dtype=np.float64)
+        self._first_step = FirstStep(
+            risk_aversion=self.risk_aversion, turnover_limit=self.turnover_limit, solver=self.solver
+        )
+
+    def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray | None:
+        """First step of the plan for the returns to come; no order where none are to come."""
+        today = history.index[-1]
+        if today not in self.returns.index:
+            raise BacktestError(f"perfect foresight was not given the returns around {today.date()}")
+        after = int(self.returns.index.searchsorted(today)) + 1
+        ahead = self._values[after : after + self.horizon]
+        if len(ahead) == 0:
+            return None
+        last = min(after + self.realised.window, len(self._values))
+        covariance = self.realised(self._values[last - self.realised.window : last])
+        return self._first_step(ahead, covariance, held)
+
+
+def _recent(history: pd.DataFrame, window: int) -> FloatArray:
     """The last ``window`` returns [window, N]; BacktestError where the history is shorter."""
     if len(history) < window:
         raise BacktestError(
@@ -82,3 +209,10 @@ def recent(history: pd.DataFrame, window: int) -> FloatArray:
             "start later, or shorten the window"
         )
     return history.iloc[-window:].to_numpy(dtype=np.float64)
+
+
+def _check_plan(horizon: int, mean_window: int) -> None:
+    if horizon < 1:
+        raise BacktestError(f"horizon must be at least 1 day, got {horizon}")
+    if mean_window < 1:
+        raise BacktestError(f"mean_window must be at least 1 return, got {mean_window}")

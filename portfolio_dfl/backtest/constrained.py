@@ -24,7 +24,8 @@ class FirstStep:
         τ; ``inf`` for none.
     """
 
-    def __init__(self, *, risk_aversion: float, turnover_limit: float) -> None:
+    def __init__(self, *, risk_aversion: float, turnover_limit: float, solver: str = "auto") -> None:
+        self.solver = solver
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
 

@@ -140,9 +140,7 @@ def paired_interval(
 
     block = settings.block_length or _block_length(a - b)
     resampler = StationaryBootstrap(block, a, b, seed=settings.seed)
-    low, high = resampler.conf_int(
-        differences, reps=settings.replications, method="percentile", size=settings.level
-    )
+    low, high = resampler.conf_int(differences, reps=settings.replications, method="percentile", size=settings.level)
     return [
         Interval(name, float(value), float(lower), float(upper), settings.level, block, settings.replications)
         for name, value, lower, upper in zip(statistics, differences(a, b), low, high, strict=True)
@@ -196,9 +194,7 @@ def compare(
         first.net_returns, second.net_returns, {"sharpe": sharpe, "utility": utility}, bootstrap=bootstrap
     )
     if regrets is not None:
-        intervals += paired_interval(
-            *regrets, {"regret": lambda values: float(values.mean())}, bootstrap=bootstrap
-        )
+        intervals += paired_interval(*regrets, {"regret": lambda values: float(values.mean())}, bootstrap=bootstrap)
     return intervals
 
 
@@ -347,9 +343,7 @@ def _mean(values: FloatArray) -> float:
 def _paired_values(first: pd.Series[float], second: pd.Series[float]) -> tuple[FloatArray, FloatArray]:
     """Values of two series that are known to be of the same days."""
     if not first.index.equals(second.index):
-        raise BacktestError(
-            f"a paired comparison needs the same dates; got {len(first)} and {len(second)} that differ"
-        )
+        raise BacktestError(f"a paired comparison needs the same dates; got {len(first)} and {len(second)} that differ")
     if len(first) < _FEWEST_DAYS:
         raise BacktestError(f"an interval needs at least {_FEWEST_DAYS} days, there are {len(first)}")
     a: FloatArray = np.asarray(first, dtype=np.float64)

@@ -196,9 +196,7 @@ def _keep_books(
         weights[row] = held
         gross[row] = held @ values[day]
         if not gross[row] > -1.0:
-            raise BacktestError(
-                f"the portfolio lost everything on {days[row].date()}: a return of {gross[row]}"
-            )
+            raise BacktestError(f"the portfolio lost everything on {days[row].date()}: a return of {gross[row]}")
         held = drift_weights(held, values[day])
     return weights, trades, gross
 
