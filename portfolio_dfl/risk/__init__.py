@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from portfolio_dfl.risk.covariance import (
-    OAS,
     CovarianceEstimate,
     CovarianceEstimator,
     CovariancePath,
     EWMACovariance,
-    LedoitWolf,
     RollingCovariance,
     covariance_path,
     estimate_path,
 )
 from portfolio_dfl.risk.learned import LearnedCovarianceScaling
+from portfolio_dfl.risk.shrinkage import OAS, LedoitWolf
 
 __all__ = [
     "OAS",

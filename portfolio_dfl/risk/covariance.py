@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 from portfolio_dfl.errors import DataError
 
 __all__ = [
-    "OAS",
     "CovarianceEstimate",
     "CovarianceEstimator",
     "CovariancePath",
     "EWMACovariance",
-    "LedoitWolf",
     "RollingCovariance",
     "covariance_path",
     "estimate_path",
@@ -76,7 +74,7 @@ class CovarianceEstimator(Protocol):
         """Covariances of many windows [T, W, N] at once, with the shrinkage used."""
 
 
-class _WindowEstimator:
+class WindowEstimator:
     """One window is many windows of which there is one: both give the same bits."""
 
     window: int
@@ -103,7 +101,7 @@ class _WindowEstimator:
 
 
 @dataclass(frozen=True)
-class RollingCovariance(_WindowEstimator):
+class RollingCovariance(WindowEstimator):
     """Sample covariance (mean removed, ddof = 1) of the last ``window`` returns, plus a small ridge.
 
     The paper's estimator: 20 daily returns "stabilized by adding a small diagonal ridge term". The ridge is
@@ -122,18 +120,18 @@ class RollingCovariance(_WindowEstimator):
     ridge: float = 1e-3
 
     def __post_init__(self) -> None:
-        _check_window(self.window)
+        check_window(self.window)
         _check_ridge(self.ridge)
 
     def estimate_many(self, windows: FloatArray) -> CovarianceEstimate:
         """Covariances of many windows [T, W, N] at once; their shrinkage is 0."""
         centred = windows - windows.mean(axis=1, keepdims=True)
         scaled = centred / np.sqrt(self.window - 1.0)
-        return _with_ridge(_gram(scaled), np.zeros(len(windows)), self.ridge)
+        return _with_ridge(gram(scaled), np.zeros(len(windows)), self.ridge)
 
 
 @dataclass(frozen=True)
-class EWMACovariance(_WindowEstimator):
+class EWMACovariance(WindowEstimator):
     """Exponentially weighted second moments of the last ``window`` returns, around zero.
 
     Weights fall by half every ``halflife`` returns and sum to 1 over the window (RiskMetrics technical
@@ -154,7 +152,7 @@ class EWMACovariance(_WindowEstimator):
     ridge: float = 1e-3
 
     def __post_init__(self) -> None:
-        _check_window(self.window)
+        check_window(self.window)
         _check_ridge(self.ridge)
         if not (np.isfinite(self.halflife) and self.halflife > 0.0):
             raise DataError(f"halflife must be a positive number of returns, got {self.halflife}")
@@ -163,68 +161,10 @@ class EWMACovariance(_WindowEstimator):
         """Covariances of many windows [T, W, N] at once; their shrinkage is 0."""
         weights = 0.5 ** (np.arange(self.window - 1, -1, -1) / self.halflife)
         scaled = windows * np.sqrt(weights / weights.sum())[:, None]
-        return _with_ridge(_gram(scaled), np.zeros(len(windows)), self.ridge)
+        return _with_ridge(gram(scaled), np.zeros(len(windows)), self.ridge)
 
 
-@dataclass(frozen=True)
-class LedoitWolf(_WindowEstimator):
-    """Sample covariance shrunk towards a multiple of the identity (Ledoit and Wolf 2004).
-
-    scikit-learn's ``ledoit_wolf`` for many windows at once: the same numbers (the tests hold it to them)
-    without its input checks for every window, which cost a hundred times the arithmetic.
-
-    Parameters
-    ----------
-    window : int
-        Number of returns, at least 2.
-    """
-
-    window: int = 120
-
-    def __post_init__(self) -> None:
-        _check_window(self.window)
-
-    def estimate_many(self, windows: FloatArray) -> CovarianceEstimate:
-        """Covariances of many windows [T, W, N] at once, with the shrinkage that the data chose."""
-        centred, sample, mean_variance = _unit_scale_moments(windows)
-        n_assets = windows.shape[-1]
-        squares = centred**2
-        # Σ_ij of the mean of (x_i x_j)² is the mean of (Σ_i x_i²)².
-        noise = ((squares.sum(-1) ** 2).mean(-1) - (sample**2).sum((-2, -1))) / (n_assets * self.window)
-        distance = (sample**2).sum((-2, -1)) / n_assets - mean_variance**2
-        return _shrunk(windows, sample, mean_variance, np.clip(noise, 0.0, None), distance)
-
-
-@dataclass(frozen=True)
-class OAS(_WindowEstimator):
-    """Oracle approximating shrinkage towards a multiple of the identity (Chen, Wiesel, Eldar and Hero 2010).
-
-    scikit-learn's ``oas`` for many windows at once, see :class:`LedoitWolf`.
-
-    Parameters
-    ----------
-    window : int
-        Number of returns, at least 2.
-    """
-
-    window: int = 120
-
-    def __post_init__(self) -> None:
-        _check_window(self.window)
-
-    def estimate_many(self, windows: FloatArray) -> CovarianceEstimate:
-        """Covariances of many windows [T, W, N] at once, with the shrinkage that the data chose."""
-        _, sample, mean_variance = _unit_scale_moments(windows)
-        n_assets = windows.shape[-1]
-        mean_square = (sample**2).mean((-2, -1))
-        numerator = mean_square + mean_variance**2
-        denominator = (self.window + 1.0) * (mean_square - mean_variance**2 / n_assets)
-        return _shrunk(windows, sample, mean_variance, numerator, denominator)
-
-
-def covariance_path(
-    returns: pd.DataFrame, estimator: CovarianceEstimator
-) -> tuple[pd.DatetimeIndex, FloatArray]:
+def covariance_path(returns: pd.DataFrame, estimator: CovarianceEstimator) -> tuple[pd.DatetimeIndex, FloatArray]:
     """Covariances of every date that has a full window behind it.
 
     Parameters
@@ -279,7 +219,7 @@ def estimate_path(returns: pd.DataFrame, estimator: CovarianceEstimator) -> Cova
     )
 
 
-def _gram(scaled: FloatArray) -> FloatArray:
+def gram(scaled: FloatArray) -> FloatArray:
     """XᵀX of every window: a Gram matrix cannot have a negative eigenvalue beyond rounding."""
     product: FloatArray = np.matmul(scaled.swapaxes(-1, -2), scaled)
     symmetric: FloatArray = 0.5 * (product + product.swapaxes(-1, -2))
@@ -292,38 +232,7 @@ def _with_ridge(covariance: FloatArray, shrinkage: FloatArray, share: float) -> 
     return CovarianceEstimate(covariance + ridge[:, None, None] * np.eye(n_assets), shrinkage, ridge)
 
 
-def _scales(windows: FloatArray) -> FloatArray:
-    """Largest absolute return of every window, or 1: fourth powers of tiny returns would underflow."""
-    largest: FloatArray = np.abs(windows).max(axis=(1, 2))
-    return np.where(largest > 0.0, largest, 1.0)
-
-
-def _unit_scale_moments(windows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Centred returns, their second moments (ddof = 0) and mean variance, in units of each window's scale."""
-    scaled = windows / _scales(windows)[:, None, None]
-    centred = scaled - scaled.mean(axis=1, keepdims=True)
-    sample = _gram(centred / np.sqrt(windows.shape[1]))
-    return centred, sample, np.trace(sample, axis1=-2, axis2=-1) / windows.shape[-1]
-
-
-def _shrunk(
-    windows: FloatArray,
-    sample: FloatArray,
-    mean_variance: FloatArray,
-    numerator: FloatArray,
-    denominator: FloatArray,
-) -> CovarianceEstimate:
-    """Mix sample and target by numerator / denominator, at most 1; nothing is mixed where the two agree."""
-    n_assets = sample.shape[-1]
-    differs = denominator > np.finfo(np.float64).eps * mean_variance**2
-    shrinkage = np.minimum(numerator / np.where(differs, denominator, 1.0), 1.0) * differs
-    target = mean_variance[:, None, None] * np.eye(n_assets)
-    mixed = sample + shrinkage[:, None, None] * (target - sample)
-    covariance = mixed * _scales(windows)[:, None, None] ** 2
-    return CovarianceEstimate(covariance, shrinkage, np.zeros(len(windows)))
-
-
-def _check_window(window: int) -> None:
+def check_window(window: int) -> None:
     if window < 2:
         raise DataError(f"a covariance needs a window of at least 2 returns, got {window}")
 
