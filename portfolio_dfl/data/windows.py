@@ -159,9 +159,7 @@ def build_samples(
         )
     estimated = covariance[1][len(covariance[0]) - count :]
     if estimated.shape[1:] != (values.shape[1], values.shape[1]):
-        raise DataError(
-            f"covariance has shape {estimated.shape[1:]} a date, but returns have {values.shape[1]} assets"
-        )
+        raise DataError(f"covariance has shape {estimated.shape[1:]} a date, but returns have {values.shape[1]} assets")
 
     # Labels that are not complete yet are NaN: padding with NaN rows makes them so without a special case.
     padded = torch.from_numpy(np.concatenate([values, np.full((length, values.shape[1]), np.nan)]))

@@ -104,8 +104,7 @@ def _resolve(name: str) -> PredictorFactory:
         return PREDICTORS[name]
     if ":" not in name:
         raise TrainingError(
-            f"unknown predictor {name!r}; use one of {', '.join(PREDICTORS)}, "
-            f"or 'package.module:Class' for your own"
+            f"unknown predictor {name!r}; use one of {', '.join(PREDICTORS)}, or 'package.module:Class' for your own"
         )
     module, _, attribute = name.partition(":")
     try:

@@ -108,9 +108,7 @@ class TemporalConvolutionPredictor(nn.Module):
         Days each convolution looks at, at least 2.
     """
 
-    def __init__(
-        self, n_assets: int, lookback: int, horizon: int, channels: int = 16, kernel: int = 3
-    ) -> None:
+    def __init__(self, n_assets: int, lookback: int, horizon: int, channels: int = 16, kernel: int = 3) -> None:
         super().__init__()
         self.body = nn.Sequential()
         incoming, dilation, seen = n_assets, 1, 1

@@ -29,9 +29,7 @@ class DecisionModel(nn.Module):
         none by default.
     """
 
-    def __init__(
-        self, predictor: nn.Module, layer: nn.Module, covariance_scaling: nn.Module | None = None
-    ) -> None:
+    def __init__(self, predictor: nn.Module, layer: nn.Module, covariance_scaling: nn.Module | None = None) -> None:
         super().__init__()
         self.predictor = predictor
         self.layer = layer
@@ -132,7 +130,5 @@ class Outcome:
     def foresight_weights(self) -> Tensor:
         """Best plan [B, H, N] in hindsight: the layer at realised returns and covariance; no gradient."""
         with torch.no_grad():
-            weights: Tensor = self.model.layer(
-                self.samples.future_returns, self.samples.realised_covariance, self.held
-            )
+            weights: Tensor = self.model.layer(self.samples.future_returns, self.samples.realised_covariance, self.held)
         return weights

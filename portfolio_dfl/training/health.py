@@ -95,9 +95,7 @@ class HealthMonitor:
             limit = getattr(outcome.model.layer, "turnover_limit", None)
             if limit is not None:
                 traded = (weights[:, 0] - outcome.held).abs().sum(dim=1)
-                self._add(
-                    "turnover_active_share", float((traded >= limit - _AT_BOUND).double().mean()), samples
-                )
+                self._add("turnover_active_share", float((traded >= limit - _AT_BOUND).double().mean()), samples)
 
     def summary(self) -> GradientHealth:
         """The current epoch's averages."""

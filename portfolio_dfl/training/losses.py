@@ -59,9 +59,7 @@ def plan_objective(weights: Tensor, returns: Tensor, covariance: Tensor, risk_av
     return (0.5 * risk_aversion * risk - gain).sum(dim=-1)
 
 
-def decision_loss(
-    weights: Tensor, future_returns: Tensor, realised_covariance: Tensor, risk_aversion: float
-) -> Tensor:
+def decision_loss(weights: Tensor, future_returns: Tensor, realised_covariance: Tensor, risk_aversion: float) -> Tensor:
     """The paper's outer objective: the plan's objective at realised returns and risk, batch mean.
 
     Source: the paper's bilevel problem, eq. (bilevel_portfolio_mv_avg). Shapes as in `plan_objective`; a
@@ -91,9 +89,7 @@ class RegretLoss:
 
     def __call__(self, outcome: Outcome) -> Tensor:
         samples, aversion = outcome.samples, outcome.risk_aversion
-        best = decision_loss(
-            outcome.foresight_weights, samples.future_returns, samples.realised_covariance, aversion
-        )
+        best = decision_loss(outcome.foresight_weights, samples.future_returns, samples.realised_covariance, aversion)
         return DecisionLoss()(outcome) - best
 
 
@@ -232,9 +228,7 @@ def build_loss(
         raise TrainingError("a mixture of losses needs at least one term")
     terms = []
     for name, weight in loss.items():
-        schedule = (
-            [float(weight)] * 2 if isinstance(weight, int | float) else [float(part) for part in weight]
-        )
+        schedule = [float(weight)] * 2 if isinstance(weight, int | float) else [float(part) for part in weight]
         if len(schedule) != 2:
             raise TrainingError(f"weight of loss {name!r} must be a number or [start, end], got {weight!r}")
         terms.append((_named(name, options.get(name, {})), schedule[0], schedule[1]))

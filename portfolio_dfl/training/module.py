@@ -117,5 +117,5 @@ class PortfolioModule(pl.LightningModule):
             )
         loss = self.loss(outcome)
         if not bool(torch.isfinite(loss)):
-            raise TrainingError(f"loss is {float(loss)} in epoch {self.current_epoch + 1}")
+            raise TrainingError(f"loss is {float(loss.detach())} in epoch {self.current_epoch + 1}")
         return loss

@@ -51,9 +51,7 @@ def train_windows(
     keys = [task.key for task in tasks]
     missing = [(key, task) for key, task in zip(keys, tasks, strict=True) if key not in finished]
     trained: dict[str, TrainedWindow] = {}
-    arriving = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(train_window)(task) for _, task in missing
-    )
+    arriving = Parallel(n_jobs=workers, return_as="generator")(delayed(train_window)(task) for _, task in missing)
     for window in arriving:
         trained[window.key] = window
         if on_window is not None:

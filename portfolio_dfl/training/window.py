@@ -79,13 +79,11 @@ class TrainingSettings:
     inflation_limit: float = 100.0
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("validation_samples", 0), ("patience", 1)):
+        for name, least in (("epochs", 1), ("validation_samples", 0), ("patience", 1), ("ridge", 0)):
             if getattr(self, name) < least:
                 raise TrainingError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.batch_size is not None and self.batch_size < 1:
-            raise TrainingError(
-                f"batch_size must be at least 1 (or None for the window), got {self.batch_size}"
-            )
+            raise TrainingError(f"batch_size must be at least 1 (or None for the window), got {self.batch_size}")
         for name in ("learning_rate", "inflation_limit"):
             if not getattr(self, name) > 0:
                 raise TrainingError(f"{name} must be positive, got {getattr(self, name)}")
@@ -241,9 +239,7 @@ def train_window(task: WindowTask) -> TrainedWindow:
     return replace(fitted, seconds=time.perf_counter() - started)
 
 
-def build_model(
-    predictor: PredictorSpec, layer: nn.Module, lookback: int, risk_scaling: bool = False
-) -> DecisionModel:
+def build_model(predictor: PredictorSpec, layer: nn.Module, lookback: int, risk_scaling: bool = False) -> DecisionModel:
     """An untrained decision model for the layer's assets and horizon."""
     n_assets, horizon = int(torch.as_tensor(layer.n_assets)), int(torch.as_tensor(layer.horizon))
     scaling = LearnedCovarianceScaling(n_assets) if risk_scaling else None
