@@ -47,3 +47,8 @@ class FirstStep:
         clipped = np.maximum(weights[:n], 0.0)
         first: FloatArray = clipped / clipped.sum()
         return first
+
+    def many(self, expected_returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
+        """Weights [B, N] from expected returns [B, H, N], covariances [B, N, N] and held weights [B, N]."""
+        rows = zip(expected_returns, covariance, held, strict=True)
+        return np.array([self(mean, matrix, weights) for mean, matrix, weights in rows])

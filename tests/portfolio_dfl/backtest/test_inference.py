@@ -1,4 +1,4 @@
-"""Intervals of differences, and Sharpe ratios deflated for the number of trials."""
+"""Intervals of differences between strategies."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from portfolio_dfl.backtest.inference import (
     Bootstrap,
     compare,
     comparison_table,
-    deflated_sharpe,
-    deflated_sharpe_of_moments,
-    expected_best_sharpe,
     paired_interval,
 )
 from portfolio_dfl.errors import BacktestError
@@ -141,36 +138,3 @@ def test_series_of_different_dates_are_refused(rng):
 def test_settings_that_make_no_sense_are_refused(settings, what):
     with pytest.raises(BacktestError, match=what):
         Bootstrap(**settings)
-
-
-def test_the_deflated_sharpe_ratio_is_the_papers_example():
-    # Bailey and López de Prado (2014), numerical example: annual Sharpe ratio 2.5 on 1,250 days, variance of the
-    # 100 trials' annual ratios 1/2, skewness −3, kurtosis 10, 250 days a year.
-    spread = (0.5 / 250) ** 0.5
-    assert expected_best_sharpe(100, spread) == pytest.approx(0.1132, abs=5e-5)
-    probability = deflated_sharpe_of_moments(
-        sharpe=2.5 / 250**0.5, observations=1250, skewness=-3.0, kurtosis=10.0, trials=100, trial_spread=spread
-    )
-    assert probability == pytest.approx(0.9004, abs=5e-5)
-
-
-def test_more_trials_deflate_more(rng):
-    net = series(rng.normal(0.001, 0.01, 500))
-    spread = [0.0, 1.0]
-    few, many = deflated_sharpe(net, spread * 2), deflated_sharpe(net, spread * 20)
-    assert many < few < deflated_sharpe(net, [1.0])
-
-
-def test_one_trial_gives_the_probability_of_a_positive_sharpe_ratio(rng):
-    net = series(rng.normal(0.0, 0.01, 2000))
-    skilled = net - net.mean()
-    assert deflated_sharpe(skilled, [0.0]) == pytest.approx(0.5, abs=1e-9)
-
-
-def test_returns_without_volatility_have_no_deflated_sharpe():
-    assert math.isnan(deflated_sharpe(series(np.full(100, 0.01)), [1.0, 2.0]))
-
-
-def test_trials_without_a_sharpe_ratio_are_refused(rng):
-    with pytest.raises(BacktestError, match="finite"):
-        deflated_sharpe(series(rng.normal(size=50)), [1.0, float("nan")])

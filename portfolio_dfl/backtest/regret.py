@@ -1,0 +1,88 @@
+"""How far decisions were from the best ones in hindsight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from portfolio_dfl.backtest.constrained import FirstStep
+from portfolio_dfl.backtest.ledger import CASH, Ledger
+from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance, covariance_path
+
+__all__ = ["decision_regret"]
+
+FloatArray = NDArray[np.float64]
+
+
+def decision_regret(
+    ledger: Ledger,
+    returns: pd.DataFrame,
+    *,
+    risk_aversion: float,
+    turnover_limit: float = np.inf,
+    realised: CovarianceEstimator | None = None,
+    solver: str = "auto",
+) -> pd.DataFrame:
+    """Realised loss of every day's weights, above the least loss that was possible from what was held.
+
+    The loss of a day is the paper's, for the one step that is traded: ``−rᵀw + λ/2 wᵀΣw`` with the day's
+    return r and the covariance Σ realised from that day on. The best weights know both and obey the same
+    rules: long only, fully invested, ‖w − held‖₁ ≤ turnover limit. Costs are left out on both sides.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Books of a strategy, without cash.
+    returns : DataFrame, shape (T, N)
+        The returns the books were kept with.
+    risk_aversion : float
+        λ.
+    turnover_limit : float
+        τ; ``inf`` for none.
+    realised : CovarianceEstimator, optional
+        Estimator of the realised covariance; its window starts at the day. By default the sample covariance
+        of 20 days, as in the labels of training.
+    solver : str
+        Solver of the portfolio layer.
+
+    Returns
+    -------
+    DataFrame
+        ``loss``, ``best_loss`` and ``regret`` (their difference, not negative but for the solver's
+        accuracy, as long as the strategy obeys the limit at execution), one row a day of the ledger whose
+        realised covariance is known.
+
+    Raises
+    ------
+    BacktestError
+        If the ledger holds cash or other assets than the returns, or no day's realised covariance is known.
+    """
+    estimator = RollingCovariance(20, ridge=0.0) if realised is None else realised
+    if CASH in ledger.weights.columns:
+        raise BacktestError("regret is defined for fully invested portfolios; this ledger holds cash")
+    if not ledger.trades.columns.equals(returns.columns):
+        raise BacktestError("the ledger and the returns are not for the same assets in the same order")
+    last_days, path = covariance_path(returns, estimator)
+    # The window that ends with last_days[k] starts with the k-th return.
+    starts = returns.index[: len(last_days)]
+    days = ledger.weights.index.intersection(starts)
+    if len(days) == 0:
+        raise BacktestError(f"no day has the {estimator.window} returns after it that its realised covariance needs")
+    covariance = path[starts.get_indexer(days)]
+    realised_returns = returns.loc[days].to_numpy(dtype=np.float64)
+    weights = ledger.weights.loc[days].to_numpy(dtype=np.float64)
+    held = weights - ledger.trades.loc[days].to_numpy(dtype=np.float64)
+    first_step = FirstStep(risk_aversion=risk_aversion, turnover_limit=turnover_limit, solver=solver)
+    best = first_step.many(realised_returns[:, None], covariance, held)
+    loss = _loss(weights, realised_returns, covariance, risk_aversion)
+    best_loss = _loss(best, realised_returns, covariance, risk_aversion)
+    return pd.DataFrame({"loss": loss, "best_loss": best_loss, "regret": loss - best_loss}, index=days)
+
+
+def _loss(weights: FloatArray, returns: FloatArray, covariance: FloatArray, risk_aversion: float) -> FloatArray:
+    """−rᵀw + λ/2 wᵀΣw of every row."""
+    variance = np.einsum("ti,tij,tj->t", weights, covariance, weights)
+    loss: FloatArray = 0.5 * risk_aversion * variance - (weights * returns).sum(axis=1)
+    return loss

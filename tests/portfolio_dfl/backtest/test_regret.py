@@ -1,0 +1,67 @@
+"""Distance from the best decision in hindsight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from portfolio_dfl.backtest import roll, run_ledger
+from portfolio_dfl.backtest.baselines import EqualWeight, MinimumVariance, PerfectForesight, RiskParity
+from portfolio_dfl.backtest.regret import decision_regret
+from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.risk import RollingCovariance
+
+REALISED = RollingCovariance(10, ridge=0.0)
+
+
+def regret_of(policy, market, limit=np.inf, risk_aversion=50.0):
+    ledger = run_ledger(roll(policy, market, start=market.index[25]), market)
+    return decision_regret(ledger, market, risk_aversion=risk_aversion, turnover_limit=limit, realised=REALISED)
+
+
+def test_perfect_foresight_has_no_regret(market):
+    policy = PerfectForesight(market, REALISED, risk_aversion=50.0, turnover_limit=0.2)
+    table = regret_of(policy, market, limit=0.2)
+    np.testing.assert_allclose(table["regret"], 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "policy", [MinimumVariance(turnover_limit=0.2), RiskParity(turnover_limit=0.2)], ids=lambda p: p.name
+)
+def test_a_strategy_within_the_limit_is_never_better_than_hindsight(market, policy):
+    table = regret_of(policy, market, limit=0.2)
+    assert table["regret"].min() >= -1e-10
+    assert table["regret"].mean() > 1e-4
+
+
+def test_without_risk_aversion_the_best_is_the_asset_that_won(market):
+    table = regret_of(EqualWeight(), market, risk_aversion=0.0)
+    days = table.index
+    np.testing.assert_allclose(table["best_loss"], -market.loc[days].max(axis=1), atol=1e-9)
+    np.testing.assert_allclose(table["loss"], -market.loc[days].mean(axis=1), atol=1e-12)
+
+
+def test_days_whose_realised_covariance_is_not_known_yet_are_left_out(market):
+    table = regret_of(EqualWeight(), market)
+    assert table.index[0] == market.index[26]
+    assert table.index[-1] == market.index[-10]
+
+
+def test_the_realised_covariance_starts_on_the_day(market):
+    table = regret_of(EqualWeight(), market)
+    covariance = np.cov(market.to_numpy()[40:50], rowvar=False)
+    expected = 25.0 * covariance.mean() - market.iloc[40].mean()
+    assert table["loss"].loc[market.index[40]] == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_ledger_with_cash_is_refused(market):
+    targets = pd.DataFrame(0.2, index=market.index[:1], columns=market.columns)
+    with pytest.raises(BacktestError, match="cash"):
+        decision_regret(run_ledger(targets, market, cash=0.0), market, risk_aversion=1.0)
+
+
+def test_books_too_close_to_the_end_are_refused(market):
+    targets = pd.DataFrame(0.25, index=market.index[-5:-4], columns=market.columns)
+    with pytest.raises(BacktestError, match="20 returns after it"):
+        decision_regret(run_ledger(targets, market), market, risk_aversion=1.0)
