@@ -84,6 +84,13 @@ def test_with_a_lag_a_decision_earns_the_return_after_the_next():
     np.testing.assert_array_equal(ledger.weights.to_numpy(), [(0.5, 0.5), (1.0, 0.0), (0.0, 1.0)])
 
 
+def test_with_a_lag_the_first_day_holds_what_was_held_before():
+    returns = frame([(0.0, 0.0), (0.1, 0.0), (0.0, 0.2)])
+    targets = frame([(1.0, 0.0), (0.0, 1.0), (0.0, 1.0)])
+    ledger = run_ledger(targets, returns, lag=1)
+    assert ledger.weights.iloc[0].tolist() == [0.5, 0.5]
+
+
 def test_a_row_without_an_order_drifts(opposite_days):
     targets = frame([HALVES, (np.nan, np.nan)])
     ledger = run_ledger(targets, opposite_days, cost_rate=0.001)
