@@ -22,11 +22,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+data = typer.Typer(help="Prices: fetch, check, show and list them.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
 ConfigFile = Annotated[Path | None, typer.Argument(help="YAML file of the study; defaults where left out")]
 Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="override a value, e.g. training.epochs=5"),
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a value, e.g. training.epochs=5")
 ]
+RunName = Annotated[str, typer.Argument(help="folder of a run, or its name")]
+Runs = Annotated[Path, typer.Option("--folder", help="folder of runs, as in tracking.folder")]
+Snapshots = Annotated[Path, typer.Option("--folder", help="folder of snapshots")]
+Tickers = Annotated[str | None, typer.Option("--tickers", help="comma-separated, e.g. VTI,AGG,GLD")]
+Start = Annotated[str | None, typer.Option("--start", help="first date, e.g. 2011-01-03")]
+End = Annotated[str | None, typer.Option("--end", help="last date, included")]
+Calendar = Annotated[str, typer.Option("--calendar", help="exchange calendar, e.g. XNYS; none: no check")]
+Policies = Annotated[
+    list[str] | None, typer.Option("--policy", metavar="KIND=CHOICE", help="what to do about a defect")
+]
+_SNAPSHOTS = Path("data") / "snapshots"
 
 
 @app.command()
@@ -35,11 +48,46 @@ def run(config: ConfigFile = None, override: Overrides = None) -> None:
     from portfolio_dfl.config import load_config
 
     study = load_config(config, override)
-    from portfolio_dfl.study import run_study
-
     with _progress_bars() as progress:
+        from portfolio_dfl.study import run_study
+
         result = run_study(study, progress=progress)
     typer.echo(result)
+
+
+@app.command()
+def resume(run: RunName, folder: Runs = Path("runs")) -> None:
+    """Continue an interrupted study where it stopped, to the same numbers."""
+    with _progress_bars() as progress:
+        from portfolio_dfl.study import resume_study
+
+        result = resume_study(run, root=folder, progress=progress)
+    typer.echo(result)
+
+
+@app.command()
+def ui(
+    folder: Runs = Path("runs"),
+    port: Annotated[int, typer.Option(help="port on this machine", min=1, max=65535)] = 5000,
+    browser: Annotated[bool, typer.Option(help="open the page in a browser")] = True,
+) -> None:
+    """Open MLflow's dashboard on the runs of the newest study."""
+    from rich.console import Console
+
+    from portfolio_dfl.tracking.dashboard import start_dashboard
+
+    with Console(stderr=True).status("MLflow is starting, which takes some 20 seconds"):
+        dashboard = start_dashboard(folder, port=port, open_browser=browser)
+    typer.echo(f"runs        {dashboard.page}\ncomparison  {dashboard.comparison}\nstop with Ctrl-C")
+    dashboard.wait()
+
+
+@app.command()
+def doctor() -> None:
+    """Show versions, the solvers found, and what Gurobi's licence allows."""
+    from portfolio_dfl.doctor import diagnose
+
+    typer.echo(diagnose())
 
 
 @app.command()
@@ -48,6 +96,88 @@ def config(config: ConfigFile = None, override: Overrides = None) -> None:
     from portfolio_dfl.config import load_config
 
     typer.echo(load_config(config, override).to_yaml(comments=True), nl=False)
+
+
+@data.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="name of the snapshot, e.g. etf7")],
+    source: Annotated[str, typer.Option(help="yahoo, embedded, or the path of a file")] = "yahoo",
+    tickers: Tickers = None,
+    start: Start = None,
+    end: End = None,
+    calendar: Calendar = "XNYS",
+    folder: Snapshots = _SNAPSHOTS,
+    accept_changes: Annotated[bool, typer.Option(help="let a rewritten history become current")] = False,
+) -> None:
+    """Load prices, check them, and freeze them under a name for studies to use offline."""
+    from portfolio_dfl.data.store import fetch_snapshot
+
+    typer.echo(
+        fetch_snapshot(
+            source,
+            name,
+            folder=folder,
+            tickers=_listed(tickers),
+            start=start,
+            end=end,
+            calendar=_calendar(calendar),
+            accept_changes=accept_changes,
+        )
+    )
+
+
+@data.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file of prices")],
+    tickers: Tickers = None,
+    start: Start = None,
+    end: End = None,
+    calendar: Calendar = "XNYS",
+    policy: Policies = None,
+) -> None:
+    """Run every check on a file of prices and report what was found."""
+    from portfolio_dfl.config import assignments
+    from portfolio_dfl.data.inspection import check_file
+
+    typer.echo(
+        check_file(
+            file,
+            tickers=_listed(tickers),
+            start=start,
+            end=end,
+            calendar=_calendar(calendar),
+            policies=assignments(policy or []),
+        )
+    )
+
+
+@data.command()
+def show(
+    name: Annotated[str, typer.Argument(help="snapshot, path of a file, or embedded")],
+    calendar: Calendar = "XNYS",
+    folder: Snapshots = _SNAPSHOTS,
+    output: Annotated[Path | None, typer.Option(help="path of the page")] = None,
+) -> None:
+    """Write a page that shows prices, returns, gaps and findings at a glance."""
+    from portfolio_dfl.data.store import show_snapshot
+
+    typer.echo(show_snapshot(name, folder=folder, output=output, calendar=_calendar(calendar)))
+
+
+@data.command("list")
+def list_(folder: Snapshots = _SNAPSHOTS) -> None:
+    """List the snapshots of a folder."""
+    from portfolio_dfl.data.store import list_snapshots
+
+    typer.echo(list_snapshots(folder))
+
+
+def _listed(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _calendar(name: str) -> str | None:
+    return None if name.lower() == "none" else name
 
 
 def main() -> None:

@@ -28,15 +28,13 @@ from portfolio_dfl.config_sections import (
 )
 from portfolio_dfl.errors import ConfigError
 
-__all__ = ["StudyConfig", "load_config"]
+__all__ = ["StudyConfig", "assignments", "load_config"]
 
 
 class StudyConfig(Section):
     """Everything that decides the outcome of a study."""
 
-    name: str = Field(
-        default="study", min_length=1, pattern=r"^[\w.-]+$", description="letters, digits, . _ -"
-    )
+    name: str = Field(default="study", min_length=1, pattern=r"^[\w.-]+$", description="letters, digits, . _ -")
     data: DataConfig = DataConfig()
     covariance: CovarianceConfig = CovarianceConfig()
     allocation: AllocationConfig = AllocationConfig()
@@ -66,9 +64,9 @@ class StudyConfig(Section):
         """Validate YAML text; keys left out take their defaults."""
         return cls.parse(_mapping(text, "the configuration"))
 
-    def override(self, assignments: list[str]) -> StudyConfig:
+    def override(self, texts: list[str]) -> StudyConfig:
         """Replace single values, each given as ``dotted.key=value`` with the value in YAML."""
-        return StudyConfig.parse(_assigned(self.plain(), assignments))
+        return StudyConfig.parse(_assigned(self.plain(), texts))
 
     def plain(self) -> dict[str, Any]:
         """Nested mapping of JSON-ready values, paths and dates as text."""
@@ -85,9 +83,7 @@ class StudyConfig(Section):
         return "\n".join(_commented(self, 0)) + "\n"
 
 
-def load_config(
-    path: str | os.PathLike[str] | None = None, overrides: list[str] | None = None
-) -> StudyConfig:
+def load_config(path: str | os.PathLike[str] | None = None, overrides: list[str] | None = None) -> StudyConfig:
     """Read a study's YAML file, or take the defaults, and apply dotted overrides.
 
     Raises
@@ -106,6 +102,17 @@ def load_config(
             raise ConfigError(f"{file} is not UTF-8 text: {error}") from error
         values = _mapping(text, str(file))
     return StudyConfig.parse(_assigned(values, overrides or []))
+
+
+def assignments(texts: list[str]) -> dict[str, Any]:
+    """Nested mapping of ``dotted.key=value`` texts, values in YAML.
+
+    Raises
+    ------
+    ConfigError
+        For text without a key or an equals sign, or a value that is not YAML.
+    """
+    return _assigned({}, texts)
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -138,8 +145,8 @@ def _mapping(text: str, what: str) -> dict[str, Any]:
     return values
 
 
-def _assigned(values: dict[str, Any], assignments: list[str]) -> dict[str, Any]:
-    for assignment in assignments:
+def _assigned(values: dict[str, Any], texts: list[str]) -> dict[str, Any]:
+    for assignment in texts:
         key, separator, text = (part.strip() for part in assignment.partition("="))
         *sections, leaf = key.split(".")
         if not separator or not all((*sections, leaf)):
@@ -200,9 +207,7 @@ def _commented(section: BaseModel, depth: int) -> list[str]:
             title = (type(value).__doc__ or "").strip().splitlines()[0]
             lines += ["", f"# {title}", f"{'  ' * depth}{name}:", *_commented(value, depth + 1)]
         else:
-            text = yaml.safe_dump(
-                {name: values[name]}, default_flow_style=True, width=10_000, allow_unicode=True
-            )
+            text = yaml.safe_dump({name: values[name]}, default_flow_style=True, width=10_000, allow_unicode=True)
             comment = f"  # {field.description}" if field.description else ""
             lines.append("  " * depth + text.strip()[1:-1] + comment)
     return lines

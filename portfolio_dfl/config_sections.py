@@ -93,9 +93,7 @@ class AllocationConfig(Section):
     horizon: int = Field(default=5, ge=1, description="trading days planned ahead, H")
     risk_aversion: float = Field(default=10.0, gt=0, description="λ")
     turnover_limit: float = Field(default=0.2, gt=0, description="τ, L1 distance between consecutive weights")
-    solver: str = Field(
-        default="auto", min_length=1, description="auto | piqp | gurobi | a name known to qpsolvers"
-    )
+    solver: str = Field(default="auto", min_length=1, description="auto | piqp | gurobi | a name known to qpsolvers")
 
 
 class ForecastingConfig(Section):
@@ -117,16 +115,12 @@ class TrainingConfig(Section):
     retrain_every: int = Field(default=20, ge=1, description="trading days between retrainings")
     samples: int = Field(default=120, ge=2, description="supervised samples a retraining uses")
     expanding: bool = Field(default=False, description="use all the past; samples is then the least number")
-    realised_window: int = Field(
-        default=20, ge=2, description="trading days of the realised covariance in the loss"
-    )
+    realised_window: int = Field(default=20, ge=2, description="trading days of the realised covariance in the loss")
     loss: str | dict[str, float | list[float]] = Field(
         default="decision",
         description="decision (paper) | regret | net_utility | sharpe | mse | spo_plus | {loss: weight}",
     )
-    loss_options: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="arguments of losses by name"
-    )
+    loss_options: dict[str, dict[str, Any]] = Field(default_factory=dict, description="arguments of losses by name")
     two_stage: Literal["gradient", "least_squares"] = Field(
         default="gradient",
         description="how squared error is minimised: gradient, like the loss | least_squares",
@@ -148,9 +142,7 @@ class TrainingConfig(Section):
         default=0, ge=0, description="newest samples held out, with embargo, for early stopping"
     )
     patience: int = Field(default=5, ge=1, description="epochs without improvement before stopping early")
-    warm_start: bool = Field(
-        default=False, description="start each window from the predictor of the one before"
-    )
+    warm_start: bool = Field(default=False, description="start each window from the predictor of the one before")
     risk_scaling: bool = Field(default=False, description="learn a scale of each volatility as well")
     seeds: list[Annotated[int, Field(ge=0)]] = Field(
         default=[0], min_length=1, description="each trained strategy is run once for each"
@@ -166,9 +158,7 @@ class TrainingConfig(Section):
 class BacktestConfig(Section):
     """The span that strategies are judged on, and what trading costs."""
 
-    start: dt.date | None = Field(
-        default=None, description="first decision date; null: as early as the data allow"
-    )
+    start: dt.date | None = Field(default=None, description="first decision date; null: as early as the data allow")
     end: dt.date | None = Field(default=None, description="last decision date; null: the end of the data")
     strategies: list[Strategy] = Field(
         default=["decision_focused", "two_stage", "equal_weight", "buy_and_hold", "minimum_variance"],
@@ -177,12 +167,8 @@ class BacktestConfig(Section):
         "minimum_variance, risk_parity, historical_mean_variance; in hindsight: perfect_foresight",
     )
     cost_rate: float = Field(default=5e-4, ge=0, lt=1, description="proportional cost of the amount traded")
-    fixed_cost: float = Field(
-        default=0.0, ge=0, lt=1, description="of one order, in units of the first wealth"
-    )
-    lag: Literal[0, 1] = Field(
-        default=0, description="trading days between decision and execution beyond the close"
-    )
+    fixed_cost: float = Field(default=0.0, ge=0, lt=1, description="of one order, in units of the first wealth")
+    lag: Literal[0, 1] = Field(default=0, description="trading days between decision and execution beyond the close")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -196,9 +182,7 @@ class EvaluationConfig(Section):
     """Metrics and intervals."""
 
     risk_free_rate: float = Field(default=0.0, gt=-1, description="annual, simple")
-    reference: Strategy = Field(
-        default="two_stage", description="strategy that paired differences are taken against"
-    )
+    reference: Strategy = Field(default="two_stage", description="strategy that paired differences are taken against")
     bootstrap: int = Field(
         default=1000, ge=0, description="resamples of the paired comparison, 100 or more; 0 leaves it out"
     )
@@ -234,10 +218,6 @@ class TrackingConfig(Section):
     """Where results are written."""
 
     folder: Path = Field(default=Path("runs"), description="run folders, the MLflow store and its artifacts")
-    uri: str | None = Field(
-        default=None, description="MLflow tracking server; null: SQLite in the folder above"
-    )
+    uri: str | None = Field(default=None, description="MLflow tracking server; null: SQLite in the folder above")
     experiment: str | None = Field(default=None, description="MLflow experiment; null: the study's name")
-    register_as: str | None = Field(
-        default=None, description="name the final model is registered under; null: not"
-    )
+    register_as: str | None = Field(default=None, description="name the final model is registered under; null: not")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tracking.figures import appearance
 
 if TYPE_CHECKING:
@@ -66,16 +67,43 @@ def lanes(config: StudyConfig) -> list[Lane]:
 def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Policy:
     """A fresh policy; ``returns`` are looked at beyond the decision date by perfect foresight alone."""
     from portfolio_dfl.backtest import baselines
+    from portfolio_dfl.risk import RollingCovariance
 
     if lane.trained:
         return build_trained_policy(config, lane, returns.shape[1])
-    allocation, name = config.allocation, lane.label
-    estimator = build_estimator(config)
-    if lane.strategy == "equal_weight":
-        return baselines.EqualWeight(name=name)
-    if lane.strategy == "buy_and_hold":
-        return baselines.BuyAndHold(name=name)
-    return baselines.MinimumVariance(covariance=estimator, turnover_limit=allocation.turnover_limit, name=name)
+    allocation, name, estimator = config.allocation, lane.label, build_estimator(config)
+    limit, solver = allocation.turnover_limit, allocation.solver
+    match lane.strategy:
+        case "equal_weight":
+            return baselines.EqualWeight(name=name)
+        case "buy_and_hold":
+            return baselines.BuyAndHold(name=name)
+        case "minimum_variance":
+            return baselines.MinimumVariance(estimator, turnover_limit=limit, solver=solver, name=name)
+        case "risk_parity":
+            return baselines.RiskParity(estimator, turnover_limit=limit, name=name)
+        case "historical_mean_variance":
+            return baselines.HistoricalMeanVariance(
+                estimator,
+                mean_window=config.forecasting.lookback,
+                horizon=allocation.horizon,
+                risk_aversion=allocation.risk_aversion,
+                turnover_limit=limit,
+                solver=solver,
+                name=name,
+            )
+        case "perfect_foresight":
+            return baselines.PerfectForesight(
+                returns,
+                realised=RollingCovariance(config.training.realised_window, ridge=0.0),
+                horizon=allocation.horizon,
+                risk_aversion=allocation.risk_aversion,
+                turnover_limit=limit,
+                solver=solver,
+                name=name,
+            )
+        case unknown:
+            raise ConfigError(f"no strategy is named {unknown!r}")
 
 
 def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> PredictOptimisePolicy:

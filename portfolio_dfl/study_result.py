@@ -37,6 +37,8 @@ class StudyResult:
         The metrics again at several cost levels, rows (strategy, cost rate).
     comparison : DataFrame or None
         Differences to the reference with intervals, rows (strategy, statistic).
+    regrets : mapping of label to Series
+        Regret by day against the best decision in hindsight.
     windows : DataFrame
         One row a retraining of each trained strategy.
     failures : DataFrame
@@ -57,6 +59,7 @@ class StudyResult:
     metrics: pd.DataFrame
     costs: pd.DataFrame
     comparison: pd.DataFrame | None
+    regrets: Mapping[str, pd.Series[float]]
     windows: pd.DataFrame
     failures: pd.DataFrame
     flags: pd.DataFrame

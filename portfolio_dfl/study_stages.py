@@ -118,7 +118,12 @@ def evaluate(
         for walked in walks
     ]
     rate = config.evaluation.risk_free_rate
-    frames = [window_frame(walked, windows[walked.lane]) for walked in walks if walked.lane in windows]
+    regrets = {book.name: _regret(config, book, returns) for book in books}
+    frames = [
+        window_frame(walked, windows[walked.lane], regrets[walked.lane.label])
+        for walked in walks
+        if walked.lane in windows
+    ]
     failures = [walked.failures.assign(strategy=walked.lane.label) for walked in walks]
     result = StudyResult(
         config=config,
@@ -126,7 +131,8 @@ def evaluate(
         ledgers={book.name: book for book in books},
         metrics=performance_table(books, risk_free=rate, risk_aversion=aversion),
         costs=cost_levels(books, config.evaluation.cost_levels, risk_free=rate, risk_aversion=aversion),
-        comparison=_comparison(config, books),
+        comparison=_comparison(config, books, regrets),
+        regrets=regrets,
         windows=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
         failures=pd.concat(failures, ignore_index=True),
         flags=folder.flags(),
@@ -148,17 +154,19 @@ def record(
     seconds: float,
 ) -> None:
     """Put metrics and artifacts into MLflow and the run folder."""
+    names = [str(column) for column in result.metrics.columns]
     for lane in result.lanes:
         run, book = children[lane], result.ledgers[lane.label]
-        run.log_metrics(dict(zip(result.metrics.columns, result.metrics.loc[lane.label].to_list(), strict=True)))
+        numbers = result.metrics.loc[[lane.label]].to_numpy(float)[0]
+        run.log_metrics(dict(zip(names, numbers, strict=True)))
         run.log_params(result.config.flat())
         for name, frame in (("weights", book.weights), ("trades", book.trades), ("daily", book.daily)):
             run.log_file(folder.save_frame(f"strategies/{lane.slug}/{name}", frame))
         if lane.trained:
             mine = result.windows[result.windows["strategy"] == lane.strategy]
             mine = mine[mine["seed"] == lane.seed]
-            errors = zip(mine["window"].astype(int), mine["mse"].astype(float), strict=True)
-            run.log_series({number: {"forecast_mse": error} for number, error in errors})
+            columns = [mine[name].to_list() for name in ("window", "mse", "regret")]
+            run.log_series({int(n): {"mse": mse, "regret": regret} for n, mse, regret in zip(*columns, strict=True)})
             run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
     parent.log_file(result.report)
     frames = {"metrics": result.metrics, "costs": result.costs, "windows": result.windows}
@@ -184,7 +192,27 @@ def _spread(
     )
 
 
-def _comparison(config: StudyConfig, books: Sequence[Ledger]) -> pd.DataFrame | None:
+def _regret(config: StudyConfig, book: Ledger, returns: pd.DataFrame) -> pd.Series[float]:
+    from portfolio_dfl.backtest.regret import decision_regret
+    from portfolio_dfl.risk import RollingCovariance
+
+    window = config.training.realised_window
+    if returns.index.searchsorted(book.daily.index[0]) + window > len(returns):
+        return pd.Series(dtype=float)  # too short to know any realised covariance
+    table = decision_regret(
+        book,
+        returns,
+        risk_aversion=config.allocation.risk_aversion,
+        turnover_limit=config.allocation.turnover_limit,
+        realised=RollingCovariance(window, ridge=0.0),
+        solver=config.allocation.solver,
+    )
+    return table["regret"]
+
+
+def _comparison(
+    config: StudyConfig, books: Sequence[Ledger], regrets: Mapping[str, pd.Series[float]]
+) -> pd.DataFrame | None:
     from portfolio_dfl.backtest.inference import Bootstrap, comparison_table
 
     section = config.evaluation
@@ -196,5 +224,6 @@ def _comparison(config: StudyConfig, books: Sequence[Ledger]) -> pd.DataFrame | 
         reference,
         risk_aversion=config.allocation.risk_aversion,
         risk_free=section.risk_free_rate,
+        regrets={name: regret for name, regret in regrets.items() if len(regret) >= 10},
         bootstrap=Bootstrap(level=section.confidence, replications=section.bootstrap),
     )

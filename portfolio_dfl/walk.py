@@ -94,13 +94,22 @@ def take_walk(task: WalkTask) -> Walk:
     return Walk(task.lane, targets, failures, _squared_errors(policy, task.returns))
 
 
-def window_frame(walk: Walk, windows: Sequence[TrainedWindow]) -> pd.DataFrame:
-    """One row a retraining: where it stands, whether it failed, its losses, its gradients' health, its errors."""
+def window_frame(walk: Walk, windows: Sequence[TrainedWindow], regret: pd.Series[float]) -> pd.DataFrame:
+    """One row a retraining: date, failure, losses, health of its gradients, and how its decisions turned out.
+
+    Parameters
+    ----------
+    walk : Walk
+    windows : sequence of TrainedWindow
+    regret : Series
+        Regret by day of the ledger, the day after the decision.
+    """
     rows = []
     for number, window in enumerate(windows):
         following = windows[number + 1].date if number + 1 < len(windows) else pd.Timestamp.max
         errors = walk.squared_errors
         mine = errors[(errors.index >= window.date) & (errors.index < following)]
+        judged = regret[(regret.index > window.date) & (regret.index <= following)]
         rows.append(
             {
                 "strategy": walk.lane.strategy,
@@ -111,6 +120,7 @@ def window_frame(walk: Walk, windows: Sequence[TrainedWindow]) -> pd.DataFrame:
                 "last_label_end": window.last_label_end,
                 **window_metrics(window),
                 "mse": float(mine.mean()) if len(mine) else np.nan,
+                "regret": float(judged.mean()) if len(judged) else np.nan,
             }
         )
     return pd.DataFrame(rows)
