@@ -21,7 +21,7 @@ from portfolio_dfl.study_stages import Progress, evaluate, record, train, walk
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.tracking.provenance import git_commit, versions
 
-__all__ = ["Progress", "resume_study", "run_study"]
+__all__ = ["Progress", "closed_on_signal", "resume_study", "run_study"]
 
 
 def run_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
@@ -100,7 +100,7 @@ def _complete(
     earlier = store.find_run({"run_folder": folder.name})
     tags = {"kind": "study", "run_folder": folder.name, "mlflow.source.name": "portfolio-dfl", **facts}
     with (
-        _signal_as_exit(),
+        closed_on_signal(),
         tracked_run(store, folder.name, resume=earlier, tags=tags) as parent,
         ExitStack() as stack,
     ):
@@ -128,7 +128,7 @@ def _child(store: StudyStore, parent: TrackedRun, lane: Lane, *, resumed: bool) 
 
 
 @contextmanager
-def _signal_as_exit() -> Iterator[None]:
+def closed_on_signal() -> Iterator[None]:
     """Let a termination signal unwind the stack like Ctrl-C does, so that runs are closed as KILLED."""
 
     def leave(number: int, frame: FrameType | None) -> None:

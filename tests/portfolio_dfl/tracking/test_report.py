@@ -1,0 +1,171 @@
+"""The report: complete, self-contained, and drawn without errors at any width."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+from skfolio.datasets import load_factors_dataset
+
+from portfolio_dfl.backtest import Ledger, run_ledger
+from portfolio_dfl.backtest.costs import cost_levels
+from portfolio_dfl.backtest.evaluation import performance_table
+from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.tracking.report import ReportContent, StrategyRecord, report_html, write_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+QUIET += ["--disable-background-networking", "--disable-component-update"]
+
+
+def ledger(returns: pd.DataFrame, name: str, seed: int) -> Ledger:
+    raw = np.random.default_rng(seed).dirichlet(np.ones(returns.shape[1]), len(returns))
+    return run_ledger(pd.DataFrame(raw, returns.index, returns.columns), returns, cost_rate=5e-4, name=name)
+
+
+@pytest.fixture(scope="module")
+def content() -> ReportContent:
+    returns = load_factors_dataset().pct_change().loc["2021-06":"2022-06"]
+    books = {
+        "decision_focused": ledger(returns, "Decision-focused", 0),
+        "minimum_variance": ledger(returns, "Minimum variance", 1),
+    }
+    dates = returns.index[::20]
+    windows = pd.DataFrame(
+        {
+            "strategy": "decision_focused",
+            "seed": 0,
+            "window": range(len(dates)),
+            "date": dates,
+            "failed": ["", "", "diverged <badly>", *[""] * (len(dates) - 3)],
+            "train_loss": np.linspace(-0.01, -0.02, len(dates)),
+            "mse": np.linspace(1e-4, 2e-4, len(dates)),
+        }
+    )
+    return ReportContent(
+        title="quick & short",
+        subtitle="five funds",
+        lead="It ended.",
+        records=[StrategyRecord(name, None, book.daily, book.weights) for name, book in books.items()],
+        metrics=performance_table(books.values()),
+        costs=cost_levels(list(books.values())),
+        windows=windows,
+        failures=pd.DataFrame({"strategy": ["x"], "date": [dates[3]], "what": ["decide"], "message": ["no portfolio"]}),
+        flags=pd.DataFrame({"ticker": ["MTUM"], "date": [dates[0]], "kind": ["stale"], "message": ["five days"]}),
+        config_yaml="name: quick\n",
+        comparison=pd.DataFrame(
+            {"measure": ["Sharpe ratio"], "strategy": ["x"], "estimate": [0.1], "lower": [-0.2], "upper": [0.4]}
+        ),
+        facts={"data_sha256": "abc"},
+    )
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+def test_the_page_says_what_happened(content: ReportContent) -> None:
+    page = report_html(content)
+    for expected in (
+        "quick &amp; short",
+        "It ended.",
+        "1 of 14 retrainings failed",
+        "diverged &lt;badly&gt;",
+        "1 decisions failed",
+        "five days",
+        "name: quick",
+        "abc",
+        "Max drawdown",
+        "10 bp",
+    ):
+        assert expected in page
+
+
+def test_the_page_needs_no_network(content: ReportContent) -> None:
+    page = report_html(content)
+    outside_scripts = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", outside_scripts)
+    assert "<script src" not in page
+    assert "@import" not in outside_scripts
+
+
+def test_synthetic_prices_are_said_to_be_so(content: ReportContent) -> None:
+    assert "Synthetic prices" not in report_html(content)
+    assert "Synthetic prices" in report_html(replace(content, synthetic=True))
+
+
+def test_sections_without_content_are_left_out(content: ReportContent) -> None:
+    page = report_html(replace(content, comparison=None, windows=pd.DataFrame(), flags=pd.DataFrame()))
+    assert "more than luck" not in page
+    assert "How training went" not in page
+    assert "Nothing was found wrong" in page
+
+
+def test_a_study_without_strategies_has_no_report(content: ReportContent) -> None:
+    with pytest.raises(TrackingError, match="no strategy"):
+        report_html(replace(content, records=[]))
+
+
+def test_writing_needs_a_folder_and_leaves_nothing_partial(content: ReportContent, tmp_path: Path) -> None:
+    with pytest.raises(TrackingError, match="no folder"):
+        write_report(tmp_path / "absent" / "report.html", content)
+    write_report(tmp_path / "report.html", content)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_page_is_drawn_without_errors_or_overflow(
+    content: ReportContent, tmp_path: Path, browser: Browser, width: int
+) -> None:
+    path = write_report(tmp_path / "report.html", content)
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto(path.as_uri())
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('.plotly-graph-div')].map(p => p.querySelectorAll('.main-svg').length)"
+    )
+    assert errors == []
+    assert len(drawn) == 9
+    assert min(drawn) > 0
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    spilled = page.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => !e.closest('svg, .scroll')"
+        " && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert spilled == []
+    page.close()
+
+
+@pytest.mark.browser
+def test_the_page_prints_within_the_paper(content: ReportContent, tmp_path: Path, browser: Browser) -> None:
+    path = write_report(tmp_path / "report.html", content)
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(path.as_uri())
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.js-plotly-plot .main-svg')].every(s => s.getBoundingClientRect().width <= 680)"
+    )
+    page.close()
