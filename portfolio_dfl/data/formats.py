@@ -26,6 +26,7 @@ _TEXT = {".csv", ".txt", ".tsv", ".dat", ""}
 _SEPARATORS = (";", "\t", "|", ",")
 _HEAD_LINES = 60
 _SAMPLE_LINES = 400
+_SAMPLE_CELLS = 4000
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ def _detect(
             "is this a table of prices by date?"
         )
     cells = [cell for row in rows for k, cell in enumerate(row) if k != position]
+    cells = cells[:: 1 + len(cells) // _SAMPLE_CELLS]
     width = max(len(row) for row in [*_title_rows(header), *rows])
     return _Layout(encoding, sep, decimal or decimal_mark(cells), _title_rows(header), skip, position, width)
 

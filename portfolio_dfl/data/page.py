@@ -20,13 +20,15 @@ _MOST_LINES = 40
 _MOST_ROWS = 500
 _MOST_POINTS = 2500
 _COLOURS = {"problem": "#b3261e", "warning": "#b26a00", "note": "#5f6368"}
+_RANK = {severity: rank for rank, severity in enumerate(_COLOURS)}
+_MOST_ALIKE = 25
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #202124; margin: 0 auto; max-width: 1200px; padding: 1.5rem; }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
 .verdict { padding: .6rem .9rem; border-left: 4px solid; background: #f8f9fa; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: 13px; width: 100%; }
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #e0e0e0; vertical-align: top; }
-th { position: sticky; top: 0; background: #fff; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
+th { position: sticky; top: 0; background: #fff; } th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; }
 .scroll { max-height: 28rem; overflow: auto; border: 1px solid #e0e0e0; } .quiet { color: #5f6368; }
 code { font-size: 12px; overflow-wrap: anywhere; }
 """
@@ -87,7 +89,8 @@ def _plotly() -> str:
 def _heading(check: CheckReport, title: str, facts: Mapping[str, Any]) -> str:
     """Title, range, verdict and origin."""
     prices = check.prices
-    span = f"{prices.shape[1]} tickers, {len(prices)} dates, {prices.index[0]:%Y-%m-%d} to {prices.index[-1]:%Y-%m-%d}"
+    count = f"{prices.shape[1]} ticker{'s' if prices.shape[1] > 1 else ''}"
+    span = f"{count}, {len(prices)} dates, {prices.index[0]:%Y-%m-%d} to {prices.index[-1]:%Y-%m-%d}"
     if check.usable:
         verdict, colour = "No finding that a study would refuse.", "#1e7d32"
     else:
@@ -142,8 +145,10 @@ def _price_figure(check: CheckReport) -> str:
     import plotly.graph_objects as go
 
     prices, rest = _shown(check)
+    if prices.empty:
+        return "<p>No prices.</p>"
     figure = go.Figure()
-    levels = prices / prices.bfill().iloc[0] if len(prices) else prices
+    levels = prices / prices.bfill().iloc[0]
     for ticker in levels:
         line = _thin(levels[[ticker]])[ticker]
         figure.add_scattergl(
@@ -174,12 +179,14 @@ def _return_figure(check: CheckReport) -> str:
     import plotly.graph_objects as go
 
     prices, _ = _shown(check)
+    if prices.empty:
+        return "<p>No returns.</p>"
     returns = prices.pct_change(fill_method=None).iloc[1:].dropna(how="all")
     figure = go.Figure()
     if prices.shape[1] == 1:
         only = returns.iloc[:, 0]
         figure.add_bar(x=only.index, y=(100 * only).round(3), name=str(only.name))
-    elif len(returns):
+    else:
         for name, who, value in (
             ("largest", returns.idxmax(axis=1), returns.max(axis=1)),
             ("smallest", returns.idxmin(axis=1), returns.min(axis=1)),
@@ -204,9 +211,11 @@ def _gap_figure(check: CheckReport) -> str:
     import plotly.graph_objects as go
 
     present = check.prices.notna()
+    sessions = sum(flag.count for flag in check.report.of_kind("missing_session"))
+    absent = f"<p>On {sessions} sessions of the exchange no ticker has a price.</p>" if sessions else ""
     monthly = present.groupby(pd.DatetimeIndex(present.index).to_period("M")).mean()
-    if monthly.to_numpy().all() and (monthly.to_numpy() == 1).all():
-        return "<p>Every ticker has a price on every date.</p>"
+    if (monthly.to_numpy() == 1).all():
+        return f"<p>Every ticker has a price on every date of the table.</p>{absent}"
     incomplete = monthly.columns[(monthly < 1).any()][:_MOST_ROWS]
     figure = go.Figure(
         go.Heatmap(
@@ -221,7 +230,7 @@ def _gap_figure(check: CheckReport) -> str:
         )
     )
     figure.update_yaxes(type="category")
-    return _draw(figure, min(1200, 160 + 18 * len(incomplete)))
+    return _draw(figure, min(1200, 160 + 18 * len(incomplete))) + absent
 
 
 def _completeness_table(check: CheckReport) -> str:
@@ -232,7 +241,10 @@ def _completeness_table(check: CheckReport) -> str:
         f'<td class="n">{100 * row["share"]:.1f} %</td></tr>'
         for ticker, row in check.completeness().iterrows()
     )
-    head = "<tr><th>ticker<th>first price<th>last price<th>prices<th>missing between<th>share of dates</tr>"
+    head = (
+        "<tr><th>ticker<th>first price<th>last price"
+        '<th class="n">prices<th class="n">missing between<th class="n">share of dates</tr>'
+    )
     return f'<div class="scroll"><table>{head}{rows}</table></div>'
 
 
@@ -244,12 +256,21 @@ def _flag_table(flags: tuple[Flag, ...]) -> str:
     """All findings, problems first."""
     if not flags:
         return "<p>Nothing to report.</p>"
-    ranked = sorted(flags, key=lambda flag: list(_COLOURS).index(flag.severity))
-    rows = "".join(
+    rows = ""
+    for kind in sorted(
+        dict.fromkeys(flag.kind for flag in flags),
+        key=lambda kind: min(_RANK[flag.severity] for flag in flags if flag.kind == kind),
+    ):
+        alike = [flag for flag in flags if flag.kind == kind]
+        rows += "".join(_flag_row(flag) for flag in alike[:_MOST_ALIKE])
+        if len(alike) > _MOST_ALIKE:
+            rows += f'<tr class="quiet"><td><td>{html.escape(kind)}<td>and {len(alike) - _MOST_ALIKE} more<td></tr>'
+    head = "<tr><th>severity<th>kind<th>where<th>what</tr>"
+    return f'<div class="scroll"><table>{head}{rows}</table></div>'
+
+
+def _flag_row(flag: Flag) -> str:
+    return (
         f'<tr><td style="color:{_COLOURS[flag.severity]}">{flag.severity}</td><td>{html.escape(flag.kind)}</td>'
         f"<td>{html.escape(flag.place)}</td><td>{html.escape(flag.message)}</td></tr>"
-        for flag in ranked[:_MOST_ROWS]
     )
-    more = f'<p class="quiet">and {len(flags) - _MOST_ROWS} more</p>' if len(flags) > _MOST_ROWS else ""
-    head = "<tr><th>severity<th>kind<th>where<th>what</tr>"
-    return f'<div class="scroll"><table>{head}{rows}</table></div>{more}'

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
+import ssl
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +30,8 @@ __all__ = [
     "open_source",
     "yahoo_prices",
 ]
+
+_YAHOO = "https://query2.finance.yahoo.com"
 
 
 @runtime_checkable
@@ -131,6 +138,8 @@ class YahooSource:
         DataError
             No connection, or tickers without any price; nothing is returned in part.
         """
+        if not _answers(_YAHOO, self.timeout):
+            raise DataError(_unreachable(self.tickers))
         parts = []
         for first in range(0, len(self.tickers), self.batch):
             tickers = self.tickers[first : first + self.batch]
@@ -151,6 +160,43 @@ class YahooSource:
             warnings.simplefilter("ignore")
             answer = yfinance.download(**self.request(tickers))
         return answer, complaints
+
+
+def _answers(url: str, limit: float) -> bool:
+    """Whether a server answers anything within so many seconds, name lookup and proxies included.
+
+    The library itself asks several times for each ticker, which takes minutes on a network that drops packets.
+    """
+    answered = threading.Event()
+
+    def knock() -> None:
+        try:
+            urllib.request.urlopen(url, timeout=limit).close()
+        except urllib.error.HTTPError:
+            # A refusal is an answer.
+            pass
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ssl.SSLError):
+                return
+        except (OSError, http.client.HTTPException):
+            return
+        answered.set()
+
+    knocking = threading.Thread(target=knock, daemon=True)
+    knocking.start()
+    knocking.join(limit)
+    return answered.is_set()
+
+
+def _unreachable(tickers: Sequence[str]) -> str:
+    return (
+        f"Yahoo could not be reached for {_named(tickers)}: check the network or proxy, or work offline with a "
+        "snapshot, a CSV or Parquet file, or the embedded sample (data.source: embedded)"
+    )
+
+
+def _named(tickers: Sequence[str], most: int = 10) -> str:
+    return ", ".join(tickers[:most]) + (f" and {len(tickers) - most} more" if len(tickers) > most else "")
 
 
 @contextmanager
@@ -195,17 +241,13 @@ def yahoo_prices(answer: pd.DataFrame | None, tickers: Sequence[str], complaints
     missing = [ticker for ticker in tickers if ticker not in wide or wide[ticker].isna().all()]
     if not missing:
         return wide[list(tickers)]
-    named = ", ".join(missing[:10]) + (f" and {len(missing) - 10} more" if len(missing) > 10 else "")
     said = " ".join(complaints)
     if any(word in said for word in ("curl:", "resolve host", "Connection", "DNSError", "Timeout", "timed out")):
-        raise DataError(
-            f"Yahoo could not be reached for {named}: check the network or proxy, or work offline with a "
-            "snapshot, a CSV or Parquet file, or the embedded sample (data.source: embedded)"
-        )
+        raise DataError(_unreachable(missing))
     if "RateLimit" in said or "Too Many Requests" in said:
-        raise DataError(f"Yahoo refused {named} for too many requests: wait some minutes, or ask for less")
+        raise DataError(f"Yahoo refused {_named(missing)} for too many requests: wait some minutes, or ask for less")
     raise DataError(
-        f"Yahoo has no prices for {named}: check the symbols and the dates, or leave them out of the tickers"
+        f"Yahoo has no prices for {_named(missing)}: check the symbols and the dates, or leave them out of the tickers"
     )
 
 
