@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from portfolio_dfl.errors import TrainingError
-from portfolio_dfl.forecasting.linear import LinearPredictor
+from portfolio_dfl.forecasting.linear import LinearPredictor, MomentumPredictor
 from portfolio_dfl.forecasting.networks import GRUPredictor, MLPPredictor, TemporalConvolutionPredictor
 from portfolio_dfl.forecasting.scaling import ScaledPredictor
 
@@ -28,6 +28,7 @@ PredictorFactory = Callable[..., nn.Module]
 PREDICTORS: Mapping[str, PredictorFactory] = MappingProxyType(
     {
         "linear": LinearPredictor,
+        "momentum": MomentumPredictor,
         "mlp": MLPPredictor,
         "gru": GRUPredictor,
         "tcn": TemporalConvolutionPredictor,

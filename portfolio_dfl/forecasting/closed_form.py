@@ -21,7 +21,7 @@ def fit_least_squares(predictor: nn.Module, features: Tensor, targets: Tensor, *
 
     Parameters
     ----------
-    predictor : LinearPredictor or ScaledPredictor around one
+    predictor : LinearPredictor (or a subclass), or ScaledPredictor around one
     features : Tensor [S, lookback, N]
     targets : Tensor [S, H, N]
         Realised returns.
@@ -38,7 +38,7 @@ def fit_least_squares(predictor: nn.Module, features: Tensor, targets: Tensor, *
     core = predictor.core if isinstance(predictor, ScaledPredictor) else predictor
     if not isinstance(core, LinearPredictor):
         raise TrainingError(
-            f"least squares in closed form needs the linear predictor, not {type(core).__name__}; "
+            f"least squares in closed form needs a linear predictor, not {type(core).__name__}; "
             f"train it by gradient on the loss 'mse' instead"
         )
     if ridge < 0:
@@ -47,7 +47,7 @@ def fit_least_squares(predictor: nn.Module, features: Tensor, targets: Tensor, *
         features = (features - predictor.mean) / predictor.deviation
         targets = targets / predictor.deviation
     model = Ridge(alpha=ridge) if ridge > 0 else LinearRegression()
-    model.fit(features.flatten(1).numpy(), targets.flatten(1).numpy())
+    model.fit(core.design(features).numpy(), targets.flatten(1).numpy())
     with torch.no_grad():
         core.map.weight.copy_(torch.from_numpy(model.coef_))
         core.map.bias.copy_(torch.from_numpy(model.intercept_))

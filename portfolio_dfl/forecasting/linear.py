@@ -1,15 +1,19 @@
-"""The paper's predictor: every forecast is a linear function of all past returns in the window."""
+"""Linear predictors: the paper's on every past return of the window, and one on a few trailing means."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["LinearPredictor"]
+from portfolio_dfl.errors import TrainingError
+
+__all__ = ["LinearPredictor", "MomentumPredictor"]
 
 
 class LinearPredictor(nn.Module):
-    """Expected returns as one affine map of the flattened feature window.
+    """The paper's predictor: expected returns as one affine map of the flattened feature window.
 
     Parameters
     ----------
@@ -26,11 +30,56 @@ class LinearPredictor(nn.Module):
     def __init__(self, n_assets: int, lookback: int, horizon: int) -> None:
         super().__init__()
         self.n_assets, self.lookback, self.horizon = n_assets, lookback, horizon
-        self.map = nn.Linear(lookback * n_assets, horizon * n_assets, dtype=torch.float64)
+        self.map = nn.Linear(self.n_regressors, horizon * n_assets, dtype=torch.float64)
         nn.init.zeros_(self.map.weight)
         nn.init.zeros_(self.map.bias)
 
+    @property
+    def n_regressors(self) -> int:
+        """Number of columns of `design`."""
+        return self.lookback * self.n_assets
+
+    def design(self, features: Tensor) -> Tensor:
+        """Regressors [B, K] from features [B, lookback, N]."""
+        return features.flatten(1)
+
     def forward(self, features: Tensor) -> Tensor:
         """Map features [B, lookback, N] to expected returns [B, H, N]."""
-        forecasts: Tensor = self.map(features.flatten(1))
+        forecasts: Tensor = self.map(self.design(features))
         return forecasts.reshape(-1, self.horizon, self.n_assets)
+
+
+class MomentumPredictor(LinearPredictor):
+    """Linear in every asset's mean return over a few trailing windows instead of in every single return.
+
+    A hundred samples cannot tell 840 coefficients apart; they may tell a few per asset. Means are
+    multiplied by the root of their length, so that all regressors vary alike.
+
+    Parameters
+    ----------
+    n_assets, lookback, horizon : int
+        N, the days of past returns seen, and the days H forecast.
+    windows : sequence of int, optional
+        Trailing days of each mean, at most `lookback`; by default the whole window, a half, a quarter and
+        an eighth of it.
+    """
+
+    def __init__(self, n_assets: int, lookback: int, horizon: int, windows: Sequence[int] | None = None) -> None:
+        if windows is None:
+            windows = sorted({max(lookback // part, 1) for part in (1, 2, 4, 8)})
+        if not windows or len(set(windows)) < len(windows) or min(windows) < 1 or max(windows) > lookback:
+            raise TrainingError(
+                f"trailing windows must be different numbers of days, from 1 to the lookback of {lookback}; "
+                f"got {list(windows)}"
+            )
+        self.windows = sorted(windows)
+        super().__init__(n_assets, lookback, horizon)
+
+    @property
+    def n_regressors(self) -> int:
+        """One column for each window and asset."""
+        return len(self.windows) * self.n_assets
+
+    def design(self, features: Tensor) -> Tensor:
+        """Scaled trailing means [B, windows · N] of features [B, lookback, N]."""
+        return torch.cat([features[:, -days:].mean(dim=1) * days**0.5 for days in self.windows], dim=1)

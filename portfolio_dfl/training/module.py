@@ -72,7 +72,7 @@ class PortfolioModule(pl.LightningModule):
         self._epoch_loss, self._epoch_samples = 0.0, 0
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
-        outcome = self._decide(batch)
+        outcome = self._decide(batch, self._progress())
         outcome.forecasts.retain_grad()
         loss = self._loss_of(outcome)
         if outcome.decided:
@@ -95,15 +95,18 @@ class PortfolioModule(pl.LightningModule):
             self._outcome = None
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
-        outcome = self._decide(batch)
+        # Judged by what training aims at in the end: a schedule would make epochs incomparable.
+        outcome = self._decide(batch, progress=1.0)
         loss = self._loss_of(outcome)
         if outcome.decided:
             batch.book.record(batch.positions, outcome.weights[:, 0])
         self.log("validation_loss", loss, on_step=False, on_epoch=True, batch_size=len(batch.samples))
 
-    def _decide(self, batch: Batch) -> Outcome:
+    def _progress(self) -> float:
         epochs = self.trainer.max_epochs or 1
-        progress = self.current_epoch / (epochs - 1) if epochs > 1 else 0.0
+        return self.current_epoch / (epochs - 1) if epochs > 1 else 0.0
+
+    def _decide(self, batch: Batch, progress: float) -> Outcome:
         return Outcome(self.model, batch.samples, batch.book.held[batch.positions].clone(), progress)
 
     def _loss_of(self, outcome: Outcome) -> Tensor:

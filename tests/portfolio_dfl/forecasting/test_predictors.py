@@ -13,6 +13,7 @@ from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import (
     PREDICTORS,
     LinearPredictor,
+    MomentumPredictor,
     PredictorSpec,
     ScaledPredictor,
     build_predictor,
@@ -68,6 +69,20 @@ def test_sequence_models_see_the_whole_window(name: str) -> None:
     assert (features.grad.abs().sum(dim=2) > 0).all()
 
 
+def test_momentum_sees_scaled_trailing_means() -> None:
+    predictor = MomentumPredictor(ASSETS, LOOKBACK, HORIZON, windows=[4, 1])
+    features = normal(5, LOOKBACK, ASSETS)
+    design = predictor.design(features)
+    torch.testing.assert_close(design[:, :ASSETS], features[:, -1])
+    torch.testing.assert_close(design[:, ASSETS:], 2.0 * features[:, -4:].mean(dim=1))
+
+
+@pytest.mark.parametrize("windows", [[], [0, 4], [13], [4, 4]])
+def test_momentum_windows_that_do_not_fit_are_refused(windows: list[int]) -> None:
+    with pytest.raises(TrainingError, match="1 to the lookback of 12"):
+        MomentumPredictor(ASSETS, LOOKBACK, HORIZON, windows=windows)
+
+
 def test_own_module_is_built_from_its_class_with_options_and_travels_by_pickle() -> None:
     spec = pickle.loads(pickle.dumps(PredictorSpec(LastReturn, {"start": 0.5}, scaled=False)))
     predictor = spec.build(ASSETS, LOOKBACK, HORIZON)
@@ -118,6 +133,15 @@ def test_an_asset_without_variation_cannot_be_scaled() -> None:
     features[:, :, 1] = 0.0
     with pytest.raises(TrainingError, match="asset 1"):
         predictor.fit_scales(features)
+
+
+def test_least_squares_fits_momentum_too() -> None:
+    features = 0.01 * normal(60, LOOKBACK, ASSETS)
+    truth = MomentumPredictor(ASSETS, LOOKBACK, HORIZON)
+    nn.init.normal_(truth.map.weight, generator=torch.Generator().manual_seed(0))
+    predictor = MomentumPredictor(ASSETS, LOOKBACK, HORIZON)
+    fit_least_squares(predictor, features, truth(features).detach(), ridge=0.0)
+    torch.testing.assert_close(predictor.map.weight, truth.map.weight)
 
 
 @pytest.mark.parametrize("scaled", [True, False])
