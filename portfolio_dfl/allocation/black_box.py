@@ -1,0 +1,62 @@
+"""The layer solved by any QP solver through ``dxpp_core``, in the paper's standard form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from portfolio_dfl.allocation.refusals import name_element
+from portfolio_dfl.allocation.solution import AllocationSolution
+from portfolio_dfl.allocation.standard_form import StandardForm
+from portfolio_dfl.errors import AllocationError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["solve"]
+
+
+def solve(
+    form: StandardForm,
+    solver: str,
+    returns: Tensor,
+    covariance: Tensor,
+    previous: Tensor,
+    aversion: Tensor,
+    turnover: Tensor,
+    cost: Tensor,
+    dates: Sequence[object] | pd.DatetimeIndex | None,
+) -> AllocationSolution:
+    """Solve a batch (shapes as in `StandardForm.assemble`) by the solver of that name."""
+    from dxpp_core import QPError, solve_qp
+
+    B, H, N = returns.shape
+    data = form.assemble(returns, covariance, previous, aversion, turnover, cost)
+    try:
+        found = solve_qp(data.P, data.q, data.G, data.h, data.A, data.b, data.lb, data.ub, solver=solver)
+    except QPError as error:
+        where = "" if error.batch_element is None else f"{name_element(int(error.batch_element[0]), dates)}: "
+        raise AllocationError(f"{where}{error}") from error
+    weights = found.x[:, : H * N].reshape(B, H, N)
+    plain = weights.detach().numpy()
+    before = np.concatenate([previous.detach().numpy()[:, None, :], plain[:, :-1]], axis=1)
+    box = found.z_box.detach().numpy()[:, : H * N].reshape(B, H, N)
+    certificates = found.certificates
+    violation = np.stack([certificates[name].numpy() for name in ("dual", "primal", "gap")], axis=1)
+    return AllocationSolution(
+        weights=weights,
+        solver=solver,
+        trades=plain - before,
+        budget_dual=found.y.detach().numpy().reshape(B, H),
+        lower_dual=np.maximum(-box, 0.0),
+        upper_dual=np.maximum(box, 0.0),
+        turnover_dual=found.z.detach().numpy()[:, 2 * H * N : 2 * H * N + H],
+        certificate=violation,
+        margin=np.full(B, np.nan),
+        certified=violation.max(axis=1) <= 1e-8,
+        iterations=found.iterations.numpy().reshape(B),
+        warm_hits=np.zeros(B, dtype=np.bool_),
+    )

@@ -1,0 +1,396 @@
+"""A primal-dual interior-point method (Mehrotra) whose Newton system is eliminated stage by stage.
+
+The paper's standard form, scaled, with limits and costs where they are asked for:
+
+    min  Σ_s ½ w_sᵀP_s w_s − r_sᵀw_s + c_sᵀu_s      subject to, at each stage s,
+    1ᵀw_s = 1 (multiplier ν_s),   w_s ≥ lower,   w_s ≤ upper,
+    u_s − Δ_s ≥ 0,   u_s + Δ_s ≥ 0,   τ_s − 1ᵀu_s ≥ 0,      Δ_s = w_s − w_{s−1}.
+
+(u ≥ 0 is implied.) Every inequality has a slack and a multiplier. Rows of one kind lie in one slab of an
+array [4, H, N], in the order LOWER, RISE (u − Δ), FALL (u + Δ), UPPER; a row that does not exist (an infinite
+bound, an asset that is not counted) has slack 1 and multiplier 0 throughout. Budget rows have arrays [H].
+
+Eliminating u_s from the Newton system leaves in Δ_s the matrix diag(m) + κ γγᵀ of `block_factor`:
+with a = d_rise + d_fall (d = multiplier / slack),  m = 4 d_rise d_fall / a,  γ = (d_fall − d_rise) / a,
+κ = d_budget / (1 + d_budget Σ 1/a).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portfolio_dfl.allocation.block_factor import FROZEN, System, factor_stages, solve_stages
+from portfolio_dfl.allocation.compilation import compiled
+
+__all__ = [
+    "FALL",
+    "LOWER",
+    "RISE",
+    "UPPER",
+    "Gaps",
+    "Point",
+    "Problem",
+    "new_gaps",
+    "new_point",
+    "newton_iteration",
+    "residuals",
+    "start_point",
+]
+
+_Array = NDArray[np.float64]
+
+LOWER, RISE, FALL, UPPER = 0, 1, 2, 3
+
+
+class Problem(NamedTuple):
+    """One instance, scaled. P [K, N, N] (K = 1 or H); r, c [H, N]; w0, lower, upper, counted [N]; tau [H].
+
+    ``counted`` is 1 for assets whose trades count towards turnover and cost, else 0. ``exists`` [4, H, N] marks rows.
+    """
+
+    P: _Array
+    r: _Array
+    c: _Array
+    w0: _Array
+    lower: _Array
+    upper: _Array
+    counted: _Array
+    tau: _Array
+    exists: _Array
+
+
+class Point(NamedTuple):
+    """Primal and dual variables (or a step in them)."""
+
+    w: _Array
+    u: _Array
+    nu: _Array
+    slack: _Array
+    dual: _Array
+    budget_slack: _Array
+    budget_dual: _Array
+
+
+class Gaps(NamedTuple):
+    """Residuals of the KKT conditions (row, budget, total, w, u), and room for right-hand sides (f, h, g, 1/a)."""
+
+    row: _Array
+    budget: _Array
+    total: _Array
+    w: _Array
+    u: _Array
+    target: _Array
+    budget_target: _Array
+    f: _Array
+    h: _Array
+    g: _Array
+    give: _Array
+
+
+@compiled
+def new_point(H: int, N: int) -> Point:
+    """Room for a point of H stages and N assets."""
+    return Point(
+        np.zeros((H, N)),
+        np.zeros((H, N)),
+        np.zeros(H),
+        np.ones((4, H, N)),
+        np.zeros((4, H, N)),
+        np.ones(H),
+        np.zeros(H),
+    )
+
+
+@compiled
+def new_gaps(H: int, N: int) -> Gaps:
+    """Room for residuals of H stages and N assets."""
+    return Gaps(
+        np.zeros((4, H, N)),
+        np.zeros(H),
+        np.zeros(H),
+        np.zeros((H, N)),
+        np.zeros((H, N)),
+        np.zeros((4, H, N)),
+        np.zeros(H),
+        np.empty((H, N)),
+        np.empty((H, N)),
+        np.empty((H, N)),
+        np.zeros((H, N)),
+    )
+
+
+@compiled
+def start_point(problem: Problem, point: Point, centre: _Array, level: float) -> int:
+    """Write a point strictly inside all rows wherever w0 allows it, with every product at ``level``; count the rows.
+
+    The weights walk from w0 towards the middle of the box, spending half of the turnover budget at each stage.
+    """
+    H, N = point.w.shape
+    lower, upper, w0, tau, exists = problem.lower, problem.upper, problem.w0, problem.tau, problem.exists
+    w, u, slack = point.w, point.u, point.slack
+    base = 0.0
+    room = 0.0
+    for i in range(N):
+        low = lower[i] if lower[i] > -np.inf else min(0.0, upper[i] - 1.0)
+        high = upper[i] if upper[i] < np.inf else max(low, 0.0) + 1.0
+        base += low
+        room += high - low
+    fill = (1.0 - base) / room if room > 0.0 else 0.0
+    distance = 0.0
+    for i in range(N):
+        low = lower[i] if lower[i] > -np.inf else min(0.0, upper[i] - 1.0)
+        high = upper[i] if upper[i] < np.inf else max(low, 0.0) + 1.0
+        centre[i] = low + fill * (high - low)
+        distance += abs(centre[i] - w0[i]) * problem.counted[i]
+    rows = 0
+    reached = 0.0
+    for s in range(H):
+        limited = tau[s] < np.inf
+        before = reached
+        reached = 1.0
+        if limited and distance > 0.0:
+            reached = min(1.0, before + 0.5 * tau[s] / distance)
+        spare = max(tau[s] - (reached - before) * distance, 0.05 * tau[s]) if limited else 1.0
+        total = 0.0
+        for i in range(N):
+            change = (reached - before) * (centre[i] - w0[i])
+            w[s, i] = w0[i] + reached * (centre[i] - w0[i])
+            locked = lower[i] == upper[i]
+            if locked:
+                w[s, i] = lower[i]
+            trades = problem.counted[i] > 0.0 and (limited or problem.c[s, i] > 0.0)
+            exists[LOWER, s, i] = 1.0 if lower[i] > -np.inf and not locked else 0.0
+            exists[UPPER, s, i] = 1.0 if upper[i] < np.inf and not locked else 0.0
+            exists[RISE, s, i] = 1.0 if trades else 0.0
+            exists[FALL, s, i] = exists[RISE, s, i]
+            u[s, i] = (abs(change) + 0.5 * spare / N) * exists[RISE, s, i]
+            total += u[s, i]
+            for kind in range(4):
+                slack[kind, s, i] = 1.0
+            if exists[LOWER, s, i] > 0.0:
+                slack[LOWER, s, i] = max(w[s, i] - lower[i], 0.01 / N)
+            if exists[UPPER, s, i] > 0.0:
+                slack[UPPER, s, i] = max(upper[i] - w[s, i], 0.01 / N)
+            if trades:
+                slack[RISE, s, i] = u[s, i] - change
+                slack[FALL, s, i] = u[s, i] + change
+            for kind in range(4):
+                point.dual[kind, s, i] = level / slack[kind, s, i] * exists[kind, s, i]
+                rows += int(exists[kind, s, i])
+        point.nu[s] = 0.0
+        point.budget_slack[s] = 1.0
+        point.budget_dual[s] = 0.0
+        if limited:
+            point.budget_slack[s] = max(tau[s] - total, 0.01 * tau[s])
+            point.budget_dual[s] = level / point.budget_slack[s]
+            rows += 1
+    return rows
+
+
+@compiled
+def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]:
+    """Write the residuals of the KKT conditions; return the largest primal and the largest dual one."""
+    H, N = point.w.shape
+    K = problem.P.shape[0]
+    w, u, slack, dual, exists = point.w, point.u, point.slack, point.dual, problem.exists
+    lower, upper, w0 = problem.lower, problem.upper, problem.w0
+    primal = 0.0
+    stationarity = 0.0
+    for s in range(H):
+        P_s = problem.P[s if K > 1 else 0]
+        total = 0.0
+        spent = 0.0
+        for i in range(N):
+            total += w[s, i]
+            spent += u[s, i]
+            change = w[s, i] - (w[s - 1, i] if s > 0 else w0[i])
+            gaps.row[RISE, s, i] = (u[s, i] - change - slack[RISE, s, i]) * exists[RISE, s, i]
+            gaps.row[FALL, s, i] = (u[s, i] + change - slack[FALL, s, i]) * exists[FALL, s, i]
+            if exists[LOWER, s, i] > 0.0:
+                gaps.row[LOWER, s, i] = w[s, i] - lower[i] - slack[LOWER, s, i]
+            if exists[UPPER, s, i] > 0.0:
+                gaps.row[UPPER, s, i] = upper[i] - w[s, i] - slack[UPPER, s, i]
+            for kind in range(4):
+                primal = max(primal, abs(gaps.row[kind, s, i]))
+            value = point.nu[s] - problem.r[s, i] - dual[LOWER, s, i] + dual[UPPER, s, i]
+            value += dual[RISE, s, i] - dual[FALL, s, i]
+            if s + 1 < H:
+                value -= dual[RISE, s + 1, i] - dual[FALL, s + 1, i]
+            for k in range(N):
+                value += P_s[i, k] * w[s, k]
+            if lower[i] == upper[i]:
+                value = 0.0
+            gaps.w[s, i] = value
+            gaps.u[s, i] = 0.0
+            if exists[RISE, s, i] > 0.0:
+                gaps.u[s, i] = problem.c[s, i] - dual[RISE, s, i] - dual[FALL, s, i] + point.budget_dual[s]
+            stationarity = max(stationarity, abs(value), abs(gaps.u[s, i]))
+        gaps.total[s] = 1.0 - total
+        gaps.budget[s] = 0.0
+        if problem.tau[s] < np.inf:
+            gaps.budget[s] = problem.tau[s] - spent - point.budget_slack[s]
+        primal = max(primal, abs(gaps.total[s]), abs(gaps.budget[s]))
+    return primal, stationarity
+
+
+@compiled
+def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> None:
+    """Write the matrix of the Newton system at this point."""
+    H, N = point.w.shape
+    slack, dual = point.slack, point.dual
+    for s in range(H):
+        give = 0.0
+        for i in range(N):
+            value = dual[LOWER, s, i] / slack[LOWER, s, i] + dual[UPPER, s, i] / slack[UPPER, s, i]
+            system.d[s, i] = FROZEN if problem.lower[i] == problem.upper[i] else value
+            if problem.exists[RISE, s, i] > 0.0:
+                rise = dual[RISE, s, i] / slack[RISE, s, i]
+                fall = dual[FALL, s, i] / slack[FALL, s, i]
+                inverse = 1.0 / (rise + fall)
+                system.m[s, i] = 4.0 * rise * fall * inverse
+                system.gamma[s, i] = (fall - rise) * inverse
+                gaps.give[s, i] = inverse
+                give += inverse
+            else:
+                system.m[s, i] = 0.0
+                system.gamma[s, i] = 0.0
+                gaps.give[s, i] = 0.0
+        budget = point.budget_dual[s] / point.budget_slack[s]
+        system.kappa[s] = budget / (1.0 + budget * give)
+
+
+@compiled
+def _direction(problem: Problem, point: Point, system: System, gaps: Gaps, step: Point) -> None:
+    """One Newton step: each product slack · multiplier is asked to fall by ``gaps.target`` or ``budget_target``."""
+    H, N = point.w.shape
+    slack, dual, exists = point.slack, point.dual, problem.exists
+    f, h, g, give, row = gaps.f, gaps.h, gaps.g, gaps.give, system.row
+    # Until the end, step.dual carries the part of each multiplier's step that does not depend on the primal step.
+    for kind in range(4):
+        for s in range(H):
+            for i in range(N):
+                value = gaps.target[kind, s, i] + dual[kind, s, i] * gaps.row[kind, s, i]
+                step.dual[kind, s, i] = value / slack[kind, s, i]
+    for s in range(H):
+        budget = (gaps.budget_target[s] + point.budget_dual[s] * gaps.budget[s]) / point.budget_slack[s]
+        pull = 0.0
+        for i in range(N):
+            g[s, i] = budget - gaps.u[s, i] - step.dual[RISE, s, i] - step.dual[FALL, s, i]
+            pull += g[s, i] * give[s, i]
+        pull *= system.kappa[s]
+        for i in range(N):
+            h[s, i] = step.dual[FALL, s, i] - step.dual[RISE, s, i] + system.gamma[s, i] * (g[s, i] - pull)
+    for s in range(H):
+        for i in range(N):
+            value = step.dual[UPPER, s, i] - step.dual[LOWER, s, i] - gaps.w[s, i] - h[s, i]
+            if s + 1 < H:
+                value += h[s + 1, i]
+            f[s, i] = value
+    solve_stages(system, f, gaps.total, step.w, step.nu)
+    for s in range(H):
+        pull = 0.0
+        for i in range(N):
+            change = step.w[s, i] - (step.w[s - 1, i] if s > 0 else 0.0)
+            # (d_fall − d_rise) Δ = γ a Δ, and give = 1 / a.
+            row[i] = g[s, i] * give[s, i] - system.gamma[s, i] * change
+            pull += row[i]
+        pull *= system.kappa[s]
+        total = 0.0
+        for i in range(N):
+            change = step.w[s, i] - (step.w[s - 1, i] if s > 0 else 0.0)
+            move = row[i] - pull * give[s, i]
+            step.u[s, i] = move
+            total += move
+            step.slack[LOWER, s, i] = (step.w[s, i] + gaps.row[LOWER, s, i]) * exists[LOWER, s, i]
+            step.slack[RISE, s, i] = (move - change + gaps.row[RISE, s, i]) * exists[RISE, s, i]
+            step.slack[FALL, s, i] = (move + change + gaps.row[FALL, s, i]) * exists[FALL, s, i]
+            step.slack[UPPER, s, i] = (gaps.row[UPPER, s, i] - step.w[s, i]) * exists[UPPER, s, i]
+        step.budget_slack[s] = gaps.budget[s] - total if problem.tau[s] < np.inf else 0.0
+        value = gaps.budget_target[s] + point.budget_dual[s] * step.budget_slack[s]
+        step.budget_dual[s] = -value / point.budget_slack[s]
+    for kind in range(4):
+        for s in range(H):
+            for i in range(N):
+                value = gaps.target[kind, s, i] + dual[kind, s, i] * step.slack[kind, s, i]
+                step.dual[kind, s, i] = -value / slack[kind, s, i]
+
+
+@compiled
+def _longest(value: _Array, move: _Array, worst: float) -> float:
+    """Reciprocal of the largest t with value + t · move ≥ 0 over flat arrays, at least ``worst``."""
+    for i in range(value.shape[0]):
+        if -move[i] > worst * value[i]:
+            worst = -move[i] / value[i]
+    return worst
+
+
+@compiled
+def _product(point: Point, step: Point, primal: float, dual: float) -> float:
+    """Sum of slack · multiplier after steps of these lengths (rows that do not exist add nothing)."""
+    total = 0.0
+    slack, multiplier = point.slack.ravel(), point.dual.ravel()
+    dslack, dmultiplier = step.slack.ravel(), step.dual.ravel()
+    for i in range(slack.shape[0]):
+        total += (slack[i] + primal * dslack[i]) * (multiplier[i] + dual * dmultiplier[i])
+    for s in range(point.budget_slack.shape[0]):
+        left = point.budget_slack[s] + primal * step.budget_slack[s]
+        total += left * (point.budget_dual[s] + dual * step.budget_dual[s])
+    return total
+
+
+@compiled
+def newton_iteration(
+    problem: Problem, point: Point, system: System, gaps: Gaps, step: Point, rows: int
+) -> tuple[bool, float]:
+    """One predictor-corrector step from the residuals in ``gaps``; returns success and the mean product after it."""
+    _assemble(problem, point, system, gaps)
+    if not factor_stages(problem.P, system):
+        return False, 0.0
+    slack, dual = point.slack.ravel(), point.dual.ravel()
+    target = gaps.target.ravel()
+    dslack, ddual = step.slack.ravel(), step.dual.ravel()
+    H = point.nu.shape[0]
+    mean = 0.0
+    for i in range(slack.shape[0]):
+        target[i] = slack[i] * dual[i]
+        mean += target[i]
+    for s in range(H):
+        gaps.budget_target[s] = point.budget_slack[s] * point.budget_dual[s]
+        mean += gaps.budget_target[s]
+    mean /= rows
+    _direction(problem, point, system, gaps, step)
+    worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, 1.0))
+    primal = 1.0 / worst
+    worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, 1.0))
+    predicted = _product(point, step, primal, 1.0 / worst) / rows
+    centring = (predicted / mean) ** 3 * mean
+    exists = problem.exists.ravel()
+    for i in range(slack.shape[0]):
+        target[i] += (dslack[i] * ddual[i] - centring) * exists[i]
+    for s in range(H):
+        if point.budget_dual[s] > 0.0:
+            gaps.budget_target[s] += step.budget_slack[s] * step.budget_dual[s] - centring
+    _direction(problem, point, system, gaps, step)
+    worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, 0.0))
+    primal = 0.995 / max(worst, 0.995)
+    worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, 0.0))
+    multiplier = 0.995 / max(worst, 0.995)
+    w, u, dw, du = point.w.ravel(), point.u.ravel(), step.w.ravel(), step.u.ravel()
+    for i in range(w.shape[0]):
+        w[i] += primal * dw[i]
+        u[i] += primal * du[i]
+    for i in range(slack.shape[0]):
+        slack[i] += primal * dslack[i]
+        dual[i] += multiplier * ddual[i]
+    mean = 0.0
+    for i in range(slack.shape[0]):
+        mean += slack[i] * dual[i]
+    for s in range(H):
+        point.nu[s] += multiplier * step.nu[s]
+        point.budget_slack[s] += primal * step.budget_slack[s]
+        point.budget_dual[s] += multiplier * step.budget_dual[s]
+        mean += point.budget_slack[s] * point.budget_dual[s]
+    return True, mean / rows

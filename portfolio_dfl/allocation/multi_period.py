@@ -1,0 +1,357 @@
+"""The multi-period mean-variance portfolio as a differentiable layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from portfolio_dfl.allocation import black_box
+from portfolio_dfl.allocation.native import NativeResult, NativeSolver
+from portfolio_dfl.allocation.refusals import check_bounds, raise_for_facts
+from portfolio_dfl.allocation.solution import AllocationSolution, from_native
+from portfolio_dfl.allocation.standard_form import StandardForm
+from portfolio_dfl.errors import AllocationError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["MultiPeriodMeanVariance"]
+
+_Array = NDArray[np.float64]
+_FLOAT = torch.float64
+
+
+@dataclass(slots=True)
+class _Call:
+    """What one call of the layer needs besides tensors, and where its result is left."""
+
+    solver: NativeSolver
+    aversion: _Array
+    turnover: _Array
+    cost: _Array
+    warm: NativeResult | None
+    result: NativeResult | None = None
+
+
+class _NativeAllocation(torch.autograd.Function):
+    """Weights from the native solver; gradients from the factor that its polish left behind.
+
+    Tensors: expected returns [B, H, N], covariance [B, K, N, N], previous weights [B, N], and, where a gradient may be
+    asked for, risk aversion [1 or B], turnover limits [1 or B, H] and cost rates [1 or B, H, N].
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        returns: Tensor,
+        covariance: Tensor,
+        previous: Tensor,
+        aversion: Tensor | None,
+        turnover: Tensor | None,
+        cost: Tensor | None,
+        call: _Call,
+    ) -> Tensor:
+        result = call.solver.solve(
+            returns.detach().numpy(),
+            covariance.detach().numpy(),
+            previous.detach().numpy(),
+            call.aversion,
+            call.turnover,
+            call.cost,
+            warm=call.warm,
+        )
+        call.result = result
+        weights = torch.from_numpy(result.weights)
+        ctx.save_for_backward(covariance, previous, weights)
+        ctx.call = call
+        return weights
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        covariance, previous, _ = ctx.saved_tensors
+        call: _Call = ctx.call
+        assert call.result is not None
+        found = call.solver.differentiate(
+            upstream.contiguous().numpy(),
+            covariance.detach().numpy(),
+            previous.detach().numpy(),
+            call.aversion,
+            call.result,
+        )
+        wanted = ctx.needs_input_grad
+        gradients: list[Tensor | None] = [torch.from_numpy(found.returns), None, None, None, None, None]
+        if wanted[1]:
+            gradients[1] = torch.from_numpy(found.covariance)
+        if wanted[2]:
+            gradients[2] = torch.from_numpy(found.previous)
+        shared = (
+            (3, found.aversion, call.aversion),
+            (4, found.turnover, call.turnover),
+            (5, found.cost, call.cost),
+        )
+        for place, gradient, value in shared:
+            if wanted[place]:
+                summed = gradient.sum(0, keepdims=True) if value.shape[0] == 1 else gradient
+                gradients[place] = torch.from_numpy(summed)
+        return (*gradients, None)
+
+
+class MultiPeriodMeanVariance(nn.Module):
+    """Plan weights over H stages: the paper's multi-period mean-variance program as a layer.
+
+    Minimises Σ_s ( −r_sᵀw_s + λ/2 w_sᵀΣ_s w_s + c_sᵀ|w_s − w_{s−1}| ) subject to 1ᵀw_s = 1, w_s ≥ 0 and
+    ‖w_s − w_{s−1}‖₁ ≤ τ_s, where w_0 are the weights held before the first trade. Solved exactly (to rounding, with a
+    certificate) and differentiated exactly; the standard form is in `standard_form`.
+
+    Parameters
+    ----------
+    n_assets, horizon : int
+        N and H.
+    risk_aversion : float or Tensor
+        λ > 0; a tensor (scalar) may be learned, an ``nn.Parameter`` is registered.
+    turnover_limit : float, sequence of H floats, Tensor, or None
+        τ > 0, the L1 distance between consecutive weights, for all stages or per stage (infinite: none there). None: no
+        limit.
+    transaction_cost : float, sequence of N floats, or Tensor
+        c ≥ 0, cost per unit traded, in the units of returns; per asset or for all.
+    solver : str
+        ``"auto"`` and ``"native"``: the compiled solver of this package. Otherwise the name of a black box known to
+        ``dxpp_core`` (``"piqp"``, ``"gurobi"``, any of ``qpsolvers``).
+    threads : int, optional
+        Threads over the batch; default: the CPUs of this process.
+
+    Notes
+    -----
+    Gradients reach expected returns, covariances (symmetric), previous weights, λ, τ and c. Where the map is not
+    smooth they are finite and one of its one-sided values: at a weakly active row, that of the active set the solver
+    found; a plan at a vertex has gradient zero in returns and covariances; an asset held at a bound at the first
+    stage does not respond to its own previous weight; a slack turnover budget has derivative zero.
+    ``AllocationSolution.margin`` tells how far an instance is from such a point.
+    """
+
+    def __init__(
+        self,
+        n_assets: int,
+        horizon: int,
+        *,
+        risk_aversion: float | Tensor = 10.0,
+        turnover_limit: float | Sequence[float] | Tensor | None = None,
+        transaction_cost: float | Sequence[float] | Tensor = 0.0,
+        solver: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        super().__init__()
+        if n_assets < 1 or horizon < 1:
+            raise AllocationError(f"n_assets is {n_assets} and horizon is {horizon}; both must be at least 1")
+        self.n_assets = n_assets
+        self.horizon = horizon
+        self.solver = solver
+        self.risk_aversion: float | Tensor
+        self.turnover_limit: float | Tensor | None
+        self.transaction_cost: float | Tensor
+        self._keep("risk_aversion", risk_aversion)
+        self._keep("turnover_limit", turnover_limit)
+        self._keep("transaction_cost", transaction_cost)
+        lower, upper, counted = np.zeros(n_assets), np.full(n_assets, np.inf), np.ones(n_assets)
+        check_bounds(lower, upper)
+        self._native = NativeSolver(lower, upper, counted, threads)
+        self._form: StandardForm | None = None
+        self._free = np.zeros((1, horizon, n_assets))
+
+    def _keep(self, name: str, value: float | Sequence[float] | Tensor | None) -> None:
+        """Numbers as attributes; tensors as parameters or buffers, so that they move and are saved with the module."""
+        if isinstance(value, nn.Parameter):
+            self.register_parameter(name, value)
+        elif isinstance(value, Tensor):
+            self.register_buffer(name, value)
+        elif isinstance(value, Sequence):
+            self.register_buffer(name, torch.tensor(value, dtype=_FLOAT))
+        else:
+            setattr(self, name, value if value is None else float(value))
+
+    def extra_repr(self) -> str:
+        """All settings, so that the text identifies the layer."""
+        return (
+            f"n_assets={self.n_assets}, horizon={self.horizon}, risk_aversion={self.risk_aversion}, "
+            f"turnover_limit={self.turnover_limit}, transaction_cost={self.transaction_cost}, solver={self.solver!r}"
+        )
+
+    @overload
+    def forward(
+        self,
+        expected_returns: Tensor,
+        covariance: Tensor,
+        previous_weights: Tensor,
+        *,
+        risk_aversion: float | Tensor | None = None,
+        turnover_limit: float | Tensor | None = None,
+        transaction_cost: float | Tensor | None = None,
+        warm_start: AllocationSolution | None = None,
+        dates: Sequence[object] | pd.DatetimeIndex | None = None,
+        return_solution: Literal[False] = False,
+    ) -> Tensor: ...
+    @overload
+    def forward(
+        self,
+        expected_returns: Tensor,
+        covariance: Tensor,
+        previous_weights: Tensor,
+        *,
+        risk_aversion: float | Tensor | None = None,
+        turnover_limit: float | Tensor | None = None,
+        transaction_cost: float | Tensor | None = None,
+        warm_start: AllocationSolution | None = None,
+        dates: Sequence[object] | pd.DatetimeIndex | None = None,
+        return_solution: Literal[True],
+    ) -> AllocationSolution: ...
+    def forward(
+        self,
+        expected_returns: Tensor,
+        covariance: Tensor,
+        previous_weights: Tensor,
+        *,
+        risk_aversion: float | Tensor | None = None,
+        turnover_limit: float | Tensor | None = None,
+        transaction_cost: float | Tensor | None = None,
+        warm_start: AllocationSolution | None = None,
+        dates: Sequence[object] | pd.DatetimeIndex | None = None,
+        return_solution: bool = False,
+    ) -> Tensor | AllocationSolution:
+        """Solve a batch of problems.
+
+        Parameters
+        ----------
+        expected_returns : Tensor [B, H, N]
+            Simple returns expected at each stage.
+        covariance : Tensor [N, N], [B, N, N] or [B, H, N, N]
+            Positive semidefinite; only the symmetric part enters.
+        previous_weights : Tensor [N] or [B, N]
+            Weights held before the first trade (after drift).
+        risk_aversion, turnover_limit, transaction_cost : optional
+            In place of the module's own: λ scalar or [B]; τ scalar, [H] or [B, H]; c scalar, [N], [H, N] or [B, H, N].
+        warm_start : AllocationSolution, optional
+            An earlier solution of the same shape, native; its active set is tried first.
+        dates : sequence of B labels, optional
+            Names the batch elements in errors.
+        return_solution : bool
+            Return multipliers, certificate and more instead of weights alone.
+
+        Returns
+        -------
+        Tensor [B, H, N] or AllocationSolution
+            In the dtype and on the device of ``expected_returns``; computed in float64 on the CPU.
+
+        Raises
+        ------
+        AllocationError
+            Shapes do not fit; numbers are missing; an instance cannot be satisfied, or is not convex.
+        """
+        returns, covariances, previous = self._inputs(expected_returns, covariance, previous_weights)
+        aversion = self.risk_aversion if risk_aversion is None else risk_aversion
+        limit = self.turnover_limit if turnover_limit is None else turnover_limit
+        rate = self.transaction_cost if transaction_cost is None else transaction_cost
+        aversion_value, aversion_tensor = self._spread("risk_aversion", aversion, ())
+        limit_value, limit_tensor = self._spread(
+            "turnover_limit", torch.inf if limit is None else limit, (self.horizon,)
+        )
+        if isinstance(rate, float) and rate == 0.0:
+            rate_value, rate_tensor = self._free, None
+        else:
+            rate_value, rate_tensor = self._spread("transaction_cost", rate, (self.horizon, self.n_assets))
+        if self.solver not in ("auto", "native"):
+            found = black_box.solve(
+                self._standard_form(),
+                self.solver,
+                returns,
+                covariances,
+                previous,
+                torch.from_numpy(aversion_value) if aversion_tensor is None else aversion_tensor,
+                torch.from_numpy(limit_value) if limit_tensor is None else limit_tensor,
+                torch.from_numpy(rate_value) if rate_tensor is None else rate_tensor,
+                dates,
+            )
+            return found if return_solution else found.weights
+        warm = None if warm_start is None else warm_start.native
+        call = _Call(self._native, aversion_value, limit_value, rate_value, warm)
+        tensors = (returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
+        if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+            weights: Tensor = _NativeAllocation.apply(*tensors, call)
+        else:
+            call.result = self._native.solve(
+                returns.detach().numpy(),
+                covariances.detach().numpy(),
+                previous.detach().numpy(),
+                aversion_value,
+                limit_value,
+                rate_value,
+                warm=warm,
+                keep=False,
+            )
+            weights = torch.from_numpy(call.result.weights)
+        result = call.result
+        assert result is not None
+        if result.facts[:, 0].any():
+            raise_for_facts(result.facts, limit_value, previous.detach().numpy(), dates)
+        if weights.dtype != expected_returns.dtype or weights.device != expected_returns.device:
+            weights = weights.to(expected_returns)
+        if return_solution:
+            return from_native(weights, previous.detach().numpy(), result)
+        return weights
+
+    def _inputs(self, returns: Tensor, covariance: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """float64 on the CPU, contiguous, as [B, H, N], [B, 1 or H, N, N] and [B, N]."""
+        H, N = self.horizon, self.n_assets
+        if returns.ndim != 3 or returns.shape[1] != H or returns.shape[2] != N:
+            raise AllocationError(f"expected_returns is {list(returns.shape)}; this layer takes [B, {H}, {N}]")
+        B = returns.shape[0]
+        if covariance.ndim == 3 and covariance.shape == (B, N, N):
+            covariance = covariance.unsqueeze(1)
+        elif covariance.ndim == 2 and covariance.shape == (N, N):
+            covariance = covariance.expand(B, 1, N, N)
+        elif covariance.shape != (B, H, N, N):
+            raise AllocationError(
+                f"covariance is {list(covariance.shape)}; with expected_returns [{B}, {H}, {N}] it is [{N}, {N}], "
+                f"[{B}, {N}, {N}] or [{B}, {H}, {N}, {N}]"
+            )
+        if previous.ndim == 1 and previous.shape[0] == N:
+            previous = previous.expand(B, N)
+        elif previous.shape != (B, N):
+            raise AllocationError(f"previous_weights is {list(previous.shape)}; it is [{N}] or [{B}, {N}]")
+        out = []
+        for tensor in (returns, covariance, previous):
+            if tensor.dtype is not _FLOAT or tensor.device.type != "cpu":
+                tensor = tensor.to(device="cpu", dtype=_FLOAT)
+            out.append(tensor.contiguous())
+        return out[0], out[1], out[2]
+
+    def _spread(
+        self, name: str, value: float | Sequence[float] | Tensor, shape: tuple[int, ...]
+    ) -> tuple[_Array, Tensor | None]:
+        """A parameter as [1 or B, *shape]: its numbers, and the tensor itself if it is one."""
+        if isinstance(value, float | int):
+            return np.full((1, *shape), float(value)), None
+        tensor = torch.as_tensor(value).to(device="cpu", dtype=_FLOAT)
+        if tensor.ndim <= len(shape):
+            tensor = tensor.unsqueeze(0) if tensor.ndim == len(shape) else tensor.expand(1, *tensor.shape)
+        if name == "transaction_cost" and tensor.ndim == 2:
+            tensor = tensor.unsqueeze(1)
+        try:
+            tensor = tensor.expand(tensor.shape[0], *shape).contiguous()
+        except RuntimeError:
+            wanted = ", ".join(map(str, ("B", *shape)))
+            raise AllocationError(f"{name} is {list(tensor.shape)}; it must broadcast to [{wanted}]") from None
+        return tensor.detach().numpy(), tensor
+
+    def _standard_form(self) -> StandardForm:
+        if self._form is None:
+            native = self._native
+            bounds = (torch.from_numpy(native.lower), torch.from_numpy(native.upper))
+            self._form = StandardForm(self.n_assets, self.horizon, *bounds, torch.from_numpy(native.counted))
+        return self._form

@@ -1,0 +1,394 @@
+"""From a point near the optimum to the optimum: read off the active set, solve for it exactly, check every condition.
+
+Written in weights alone, the problem's active constraints are of four kinds: a weight held at a bound, an asset not
+traded (w_s = w_{s−1}), a turnover budget spent (Σ σ_i Δ_i = τ, with σ the sign of each trade) and 1ᵀw = 1. In the
+paper's variables [w; u] an asset that is not traded has three active rows on two variables, and its multipliers are
+not unique; here it has one. Held weights leave the system, 1ᵀw = 1 is eliminated exactly, and the two other kinds
+become stiff springs (κ) in the matrix of `block_factor`. Repeating
+
+    solve  H dv + 1 dν = r₁ + Bᵀκ r₂,   then   dy = κ (B dv − r₂)
+
+on the residuals r₁, r₂ of the true system removes the spring's bias: each round gains six to seven digits, and rows
+that repeat one another do no harm (their multipliers stay where the solver left them).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portfolio_dfl.allocation.block_factor import FROZEN, System, solve_stages
+from portfolio_dfl.allocation.compilation import compiled
+from portfolio_dfl.allocation.interior_point import FALL, LOWER, RISE, UPPER, Point, Problem
+
+__all__ = [
+    "Active",
+    "Certificate",
+    "Equalities",
+    "assemble_springs",
+    "identify",
+    "load_polish",
+    "new_active",
+    "new_equalities",
+    "refine",
+    "repair",
+    "verify",
+]
+
+_Array = NDArray[np.float64]
+_Signs = NDArray[np.int8]
+
+# Stiffness of a spring relative to the mean curvature of the objective.
+_STIFFNESS = 1e7
+_ROUNDS = 12
+
+
+class Active(NamedTuple):
+    """An active set.
+
+    hold [H, N]: −1 at the lower bound, +1 at the upper, 0 free. trade [H, N]: +1 bought, −1 sold, 0 not traded, 2 no
+    condition (the asset is not counted, or nothing is charged and the budget is not spent). spent [H]: 1 if the
+    turnover budget is used up.
+    """
+
+    hold: _Signs
+    trade: _Signs
+    spent: _Signs
+
+
+class Equalities(NamedTuple):
+    """Unknowns and right-hand sides of the system of an active set, and scratch.
+
+    Solves  P x + 1 ν + (multipliers of trades) = f,  1ᵀx = total,  x_s − x_{s−1} = 0 where not traded,
+    Σ σ (x_s − x_{s−1}) = budget where spent, with x_0 = ``before`` and held weights where they are.
+    """
+
+    x: _Array
+    nu: _Array
+    tie: _Array
+    theta: _Array
+    f: _Array
+    total: _Array
+    budget: _Array
+    before: _Array
+    right: _Array
+    gap: _Array
+    tie_gap: _Array
+    theta_gap: _Array
+    dx: _Array
+    dnu: _Array
+
+
+class Certificate(NamedTuple):
+    """How well a point satisfies the KKT conditions of the scaled problem, and how strictly.
+
+    ``margin`` is the smallest slack of an inactive or multiplier of an active row: at zero the map is not smooth.
+    """
+
+    stationarity: float
+    primal: float
+    dual: float
+    margin: float
+
+
+@compiled
+def new_active(H: int, N: int) -> Active:
+    """Room for an active set."""
+    return Active(np.zeros((H, N), np.int8), np.zeros((H, N), np.int8), np.zeros(H, np.int8))
+
+
+@compiled
+def new_equalities(H: int, N: int) -> Equalities:
+    """Room for the unknowns of an active set."""
+    return Equalities(
+        np.zeros((H, N)),
+        np.zeros(H),
+        np.zeros((H, N)),
+        np.zeros(H),
+        np.zeros((H, N)),
+        np.zeros(H),
+        np.zeros(H),
+        np.zeros(N),
+        np.zeros((H, N)),
+        np.zeros(H),
+        np.zeros((H, N)),
+        np.zeros(H),
+        np.zeros((H, N)),
+        np.zeros(H),
+    )
+
+
+@compiled
+def identify(problem: Problem, point: Point, active: Active) -> None:
+    """Read the active set off a primal-dual point: a row is active if its (scaled) multiplier exceeds its slack."""
+    H, N = point.w.shape
+    slack, dual = point.slack, point.dual
+    for s in range(H):
+        active.spent[s] = 1 if point.budget_dual[s] > point.budget_slack[s] else 0
+        for i in range(N):
+            hold = 0
+            if problem.lower[i] == problem.upper[i] or dual[LOWER, s, i] > slack[LOWER, s, i]:
+                hold = -1
+            elif dual[UPPER, s, i] > slack[UPPER, s, i]:
+                hold = 1
+            active.hold[s, i] = hold
+            trade = 2
+            if problem.exists[RISE, s, i] > 0.0 and (active.spent[s] == 1 or problem.c[s, i] > 0.0):
+                bought = dual[RISE, s, i] > slack[RISE, s, i]
+                sold = dual[FALL, s, i] > slack[FALL, s, i]
+                trade = int(bought) - int(sold)
+            active.trade[s, i] = trade
+
+
+@compiled
+def assemble_springs(P: _Array, active: Active, system: System) -> None:
+    """Write the spring matrix of an active set."""
+    H, N = active.hold.shape
+    K = P.shape[0]
+    mean = 0.0
+    for s in range(K):
+        for i in range(N):
+            mean += P[s, i, i]
+    stiffness = _STIFFNESS * mean / (K * N)
+    for s in range(H):
+        count = 0
+        for i in range(N):
+            system.d[s, i] = FROZEN if active.hold[s, i] != 0 else 0.0
+            system.m[s, i] = stiffness if active.trade[s, i] == 0 else 0.0
+            system.gamma[s, i] = 0.0
+            if active.spent[s] == 1 and abs(active.trade[s, i]) == 1:
+                system.gamma[s, i] = active.trade[s, i]
+                count += 1
+        system.kappa[s] = stiffness / count if count > 0 else 0.0
+
+
+@compiled
+def _gaps(P: _Array, active: Active, eq: Equalities) -> float:
+    """Write the residuals of the active set's system; return the largest."""
+    H, N = eq.x.shape
+    K = P.shape[0]
+    x = eq.x
+    worst = 0.0
+    for s in range(H):
+        P_s = P[s if K > 1 else 0]
+        total = 0.0
+        spent = 0.0
+        for i in range(N):
+            total += x[s, i]
+            change = x[s, i] - (x[s - 1, i] if s > 0 else eq.before[i])
+            trade = active.trade[s, i]
+            eq.tie_gap[s, i] = 0.0
+            if trade == 0:
+                eq.tie_gap[s, i] = -change
+                worst = max(worst, abs(change))
+            elif trade != 2:
+                spent += trade * change
+            eq.right[s, i] = 0.0
+            if active.hold[s, i] == 0:
+                value = eq.f[s, i] - eq.nu[s]
+                for k in range(N):
+                    value -= P_s[i, k] * x[s, k]
+                if trade == 0:
+                    value -= eq.tie[s, i]
+                elif trade != 2:
+                    value -= trade * eq.theta[s]
+                if s + 1 < H:
+                    trade = active.trade[s + 1, i]
+                    if trade == 0:
+                        value += eq.tie[s + 1, i]
+                    elif trade != 2:
+                        value += trade * eq.theta[s + 1]
+                eq.right[s, i] = value
+                worst = max(worst, abs(value))
+        eq.gap[s] = eq.total[s] - total
+        eq.theta_gap[s] = eq.budget[s] - spent if active.spent[s] == 1 else 0.0
+        worst = max(worst, abs(eq.gap[s]), abs(eq.theta_gap[s]))
+    return worst
+
+
+@compiled
+def refine(P: _Array, active: Active, system: System, eq: Equalities) -> float:
+    """Improve x, ν, tie and θ until the residual stops falling; return the largest residual that is left."""
+    H, N = eq.x.shape
+    worst = _gaps(P, active, eq)
+    for _ in range(_ROUNDS):
+        if worst == 0.0:
+            break
+        right = eq.right
+        for s in range(H):
+            for i in range(N):
+                push = system.m[s, i] * eq.tie_gap[s, i]
+                push += system.kappa[s] * system.gamma[s, i] * eq.theta_gap[s]
+                right[s, i] += push
+                if s > 0:
+                    right[s - 1, i] -= push
+        for s in range(H):
+            for i in range(N):
+                if active.hold[s, i] != 0:
+                    right[s, i] = 0.0
+        solve_stages(system, right, eq.gap, eq.dx, eq.dnu)
+        for s in range(H):
+            eq.nu[s] += eq.dnu[s]
+            spent = 0.0
+            for i in range(N):
+                if active.hold[s, i] != 0:
+                    eq.dx[s, i] = 0.0
+                eq.x[s, i] += eq.dx[s, i]
+                change = eq.dx[s, i] - (eq.dx[s - 1, i] if s > 0 else 0.0)
+                eq.tie[s, i] += system.m[s, i] * (change - eq.tie_gap[s, i])
+                spent += system.gamma[s, i] * change
+            eq.theta[s] += system.kappa[s] * (spent - eq.theta_gap[s])
+        before = worst
+        worst = _gaps(P, active, eq)
+        if not worst < 0.25 * before:
+            break
+    return worst
+
+
+@compiled
+def load_polish(problem: Problem, point: Point, active: Active, eq: Equalities) -> None:
+    """Start the active set's system from the solver's point, so that what is not unique stays where it was."""
+    H, N = point.w.shape
+    for i in range(N):
+        eq.before[i] = problem.w0[i]
+    for s in range(H):
+        eq.nu[s] = point.nu[s]
+        eq.total[s] = 1.0
+        eq.theta[s] = point.budget_dual[s] if active.spent[s] == 1 else 0.0
+        eq.budget[s] = problem.tau[s]
+        for i in range(N):
+            eq.x[s, i] = point.w[s, i]
+            if active.hold[s, i] == -1:
+                eq.x[s, i] = problem.lower[i]
+            elif active.hold[s, i] == 1:
+                eq.x[s, i] = problem.upper[i]
+            eq.tie[s, i] = 0.0
+            if active.trade[s, i] == 0:
+                eq.tie[s, i] = point.dual[RISE, s, i] - point.dual[FALL, s, i]
+            eq.f[s, i] = problem.r[s, i]
+    # A trade's cost is linear once its sign is known.
+    for s in range(H):
+        for i in range(N):
+            if abs(active.trade[s, i]) == 1:
+                cost = active.trade[s, i] * problem.c[s, i]
+                eq.f[s, i] -= cost
+                if s > 0:
+                    eq.f[s - 1, i] += cost
+
+
+@compiled
+def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array) -> Certificate:
+    """Check all conditions of optimality; ``pull`` receives the Lagrangian's gradient without bounds' multipliers."""
+    H, N = eq.x.shape
+    K = problem.P.shape[0]
+    x = eq.x
+    stationarity = 0.0
+    primal = 0.0
+    dual = 0.0
+    margin = np.inf
+    for s in range(H):
+        P_s = problem.P[s if K > 1 else 0]
+        total = 0.0
+        turnover = 0.0
+        limited = problem.tau[s] < np.inf
+        if active.spent[s] == 1:
+            dual = max(dual, -eq.theta[s])
+            margin = min(margin, eq.theta[s])
+        for i in range(N):
+            total += x[s, i]
+            change = x[s, i] - (x[s - 1, i] if s > 0 else eq.before[i])
+            turnover += abs(change) * problem.counted[i]
+            trade = active.trade[s, i]
+            if trade == 0:
+                primal = max(primal, abs(change))
+                strict = eq.theta[s] + problem.c[s, i] - abs(eq.tie[s, i])
+                dual = max(dual, -strict)
+                margin = min(margin, strict)
+            elif trade != 2:
+                primal = max(primal, -trade * change)
+                margin = min(margin, trade * change)
+            value = eq.nu[s] - eq.f[s, i]
+            for k in range(N):
+                value += P_s[i, k] * x[s, k]
+            if trade == 0:
+                value += eq.tie[s, i]
+            elif trade != 2:
+                value += trade * eq.theta[s]
+            if s + 1 < H:
+                trade = active.trade[s + 1, i]
+                if trade == 0:
+                    value -= eq.tie[s + 1, i]
+                elif trade != 2:
+                    value -= trade * eq.theta[s + 1]
+            pull[s, i] = value
+            if problem.lower[i] == problem.upper[i]:
+                continue
+            if active.hold[s, i] != 0:
+                strict = -active.hold[s, i] * value
+                dual = max(dual, -strict)
+                margin = min(margin, strict)
+            else:
+                stationarity = max(stationarity, abs(value))
+                below = x[s, i] - problem.lower[i]
+                above = problem.upper[i] - x[s, i]
+                primal = max(primal, -below, -above)
+                margin = min(margin, below, above)
+        primal = max(primal, abs(1.0 - total))
+        if limited:
+            primal = max(primal, turnover - problem.tau[s])
+            if active.spent[s] == 1:
+                primal = max(primal, problem.tau[s] - turnover)
+            else:
+                margin = min(margin, problem.tau[s] - turnover)
+    return Certificate(stationarity, primal, dual, margin)
+
+
+@compiled
+def repair(problem: Problem, active: Active, eq: Equalities, pull: _Array, tolerance: float) -> int:
+    """Flip every decision of the active set that its own solution contradicts; return how many were flipped.
+
+    ``pull`` is what `verify` wrote.
+    """
+    H, N = eq.x.shape
+    flips = 0
+    for s in range(H):
+        turnover = 0.0
+        for i in range(N):
+            turnover += abs(eq.x[s, i] - (eq.x[s - 1, i] if s > 0 else eq.before[i])) * problem.counted[i]
+        freed = active.spent[s] == 1 and eq.theta[s] < -tolerance
+        bound = active.spent[s] == 0 and turnover > problem.tau[s] + tolerance
+        if freed:
+            active.spent[s] = 0
+            flips += 1
+        elif bound:
+            active.spent[s] = 1
+            flips += 1
+        for i in range(N):
+            change = eq.x[s, i] - (eq.x[s - 1, i] if s > 0 else eq.before[i])
+            trade = active.trade[s, i]
+            if freed and not problem.c[s, i] > 0.0:
+                active.trade[s, i] = 2
+            elif bound and trade == 2 and problem.exists[RISE, s, i] > 0.0:
+                active.trade[s, i] = 1 if change > tolerance else (-1 if change < -tolerance else 0)
+            elif abs(trade) == 1 and trade * change < -tolerance:
+                active.trade[s, i] = 0
+                flips += 1
+            elif trade == 0 and abs(eq.tie[s, i]) > eq.theta[s] + problem.c[s, i] + tolerance and not freed:
+                active.trade[s, i] = 1 if eq.tie[s, i] > 0.0 else -1
+                flips += 1
+            hold = active.hold[s, i]
+            if problem.lower[i] == problem.upper[i]:
+                continue
+            if hold == 0:
+                if eq.x[s, i] < problem.lower[i] - tolerance:
+                    active.hold[s, i] = -1
+                    flips += 1
+                elif eq.x[s, i] > problem.upper[i] + tolerance:
+                    active.hold[s, i] = 1
+                    flips += 1
+            elif hold * pull[s, i] > tolerance:
+                active.hold[s, i] = 0
+                flips += 1
+    return flips

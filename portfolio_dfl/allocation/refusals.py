@@ -1,0 +1,72 @@
+"""Problems that cannot be solved, said before or instead of solving, by batch element or date and constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portfolio_dfl.errors import AllocationError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["check_bounds", "name_element", "raise_for_facts"]
+
+_Array = NDArray[np.float64]
+
+
+def name_element(element: int, dates: Sequence[object] | pd.DatetimeIndex | None) -> str:
+    """The date of a batch element, or its number."""
+    return f"batch element {element}" if dates is None else str(dates[element])
+
+
+def check_bounds(lower: _Array, upper: _Array) -> None:
+    """Refuse bounds of weights [N] between which no fully invested portfolio lies."""
+    crossed = np.flatnonzero(lower > upper)
+    if crossed.size:
+        i = int(crossed[0])
+        raise AllocationError(f"asset {i}: lower limit {lower[i]:g} exceeds upper limit {upper[i]:g}")
+    if not upper.sum() >= 1.0 - 1e-12:
+        raise AllocationError(
+            f"the upper limits of the weights sum to {upper.sum():g}, so that no portfolio is fully invested: "
+            "raise them, or add a cash asset"
+        )
+    if not lower.sum() <= 1.0 + 1e-12:
+        raise AllocationError(f"the lower limits of the weights sum to {lower.sum():g}, which exceeds 1: lower them")
+
+
+def raise_for_facts(
+    facts: _Array,
+    turnover: _Array,
+    previous: _Array,
+    dates: Sequence[object] | pd.DatetimeIndex | None,
+) -> None:
+    """Turn the status column of the native solver into an error; instances that are merely not certified pass."""
+    from portfolio_dfl.allocation import native_kernels as kernels
+
+    bad = np.flatnonzero(facts[:, 0] >= kernels.NOT_CONVERGED)
+    if not bad.size:
+        return
+    element = int(bad[0])
+    status = int(facts[element, 0])
+    where = name_element(element, dates)
+    others = f" ({bad.size - 1} more of this batch fail, too)" if bad.size > 1 else ""
+    if status == kernels.BAD_NUMBER:
+        message = "an expected return, covariance, previous weight or cost is NaN or infinite"
+    elif status == kernels.BAD_PARAMETER:
+        message = "risk aversion and turnover limits must be positive, transaction costs not negative"
+    elif status == kernels.NOT_CONVEX:
+        message = "the covariance has a negative eigenvalue, so that the problem is not convex: repair it first"
+    elif status == kernels.OUT_OF_REACH:
+        limit = turnover[element if turnover.shape[0] > 1 else 0, 0]
+        message = (
+            f"the previous weights (sum {previous[element].sum():.6g}, least {previous[element].min():.6g}) are "
+            f"further from every allowed portfolio than the turnover limit {limit:g} lets them move at first: "
+            "normalise them, raise the limit, or widen the limits on weights"
+        )
+    else:
+        message = "the solver did not converge; check the scale of its covariance and returns"
+    raise AllocationError(f"{where}: {message}{others}")
