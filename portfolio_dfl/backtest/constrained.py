@@ -2,53 +2,75 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import qpsolvers
 from numpy.typing import NDArray
 
-from portfolio_dfl.errors import AllocationError
+if TYPE_CHECKING:
+    from portfolio_dfl.allocation import MultiPeriodMeanVariance
 
 __all__ = ["FirstStep"]
 
 FloatArray = NDArray[np.float64]
 
+# Two long-only, fully invested portfolios are never further apart than this in L1.
+_FURTHEST = 2.0
+
 
 class FirstStep:
-    """Weights of the next period: long only, fully invested, ‖w − held‖₁ ≤ turnover_limit.
+    """Weights of the next period by the layer that trained strategies decide with.
+
+    Long only, fully invested, ‖w − held‖₁ ≤ turnover limit at every step of the plan. The horizon is read
+    off the expected returns, so that one object serves plans of any length.
 
     Parameters
     ----------
     risk_aversion : float
-        λ of ``−r̂ᵀw + λ/2 wᵀΣw``.
+        λ of ``−r̂ᵀw + λ/2 wᵀΣw``, positive.
     turnover_limit : float
         τ; ``inf`` for none.
+    solver : str
+        As in :class:`~portfolio_dfl.allocation.MultiPeriodMeanVariance`.
     """
 
     def __init__(self, *, risk_aversion: float, turnover_limit: float, solver: str = "auto") -> None:
-        self.solver = solver
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
+        self.solver = solver
+        self._layers: dict[tuple[int, int], MultiPeriodMeanVariance] = {}
 
     def __call__(self, expected_returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
-        """Weights [N] from expected returns [H, N], covariance [N, N] and held weights [N]."""
-        n = held.size
-        scale = 1.0 / max(float(np.abs(covariance).max()), 1e-300)
-        P = np.zeros((2 * n, 2 * n))
-        P[:n, :n] = scale * self.risk_aversion * covariance
-        q = np.concatenate([-scale * expected_returns[0], np.zeros(n)])
-        eye = np.eye(n)
-        G = np.block([[eye, -eye], [-eye, -eye], [np.zeros((1, n)), np.ones((1, n))]])
-        limit = min(self.turnover_limit, 2.0 + np.abs(held).sum())
-        h = np.concatenate([held, -held, [limit]])
-        A = np.concatenate([np.ones(n), np.zeros(n)])[None]
-        weights = qpsolvers.solve_qp(P, q, G, h, A, np.ones(1), lb=np.zeros(2 * n), solver="piqp")
-        if weights is None:
-            raise AllocationError(f"no portfolio within a turnover of {self.turnover_limit} of {held}")
-        clipped = np.maximum(weights[:n], 0.0)
-        first: FloatArray = clipped / clipped.sum()
+        """Weights [N] from expected returns [H, N], covariance [N, N] and held weights [N].
+
+        Raises
+        ------
+        AllocationError
+            If no weights satisfy the constraints, or an argument is not finite.
+        """
+        first: FloatArray = self.many(expected_returns[None], covariance[None], held[None])[0]
         return first
 
     def many(self, expected_returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
         """Weights [B, N] from expected returns [B, H, N], covariances [B, N, N] and held weights [B, N]."""
-        rows = zip(expected_returns, covariance, held, strict=True)
-        return np.array([self(mean, matrix, weights) for mean, matrix, weights in rows])
+        import torch
+
+        layer = self._layer(*expected_returns.shape[1:])
+        arguments = (np.ascontiguousarray(each) for each in (expected_returns, covariance, held))
+        with torch.no_grad():
+            plan = layer(*(torch.from_numpy(each) for each in arguments))
+        first: FloatArray = plan[:, 0].numpy()
+        return first
+
+    def _layer(self, horizon: int, n_assets: int) -> MultiPeriodMeanVariance:
+        from portfolio_dfl.allocation import MultiPeriodMeanVariance
+
+        if (horizon, n_assets) not in self._layers:
+            self._layers[horizon, n_assets] = MultiPeriodMeanVariance(
+                n_assets=n_assets,
+                horizon=horizon,
+                risk_aversion=self.risk_aversion,
+                turnover_limit=min(self.turnover_limit, _FURTHEST),
+                solver=self.solver,
+            )
+        return self._layers[horizon, n_assets]

@@ -68,6 +68,13 @@ def test_an_asset_left_alone_is_not_an_order():
     assert ledger.daily["orders"].tolist() == [2]
 
 
+def test_the_noise_of_a_solver_at_rest_is_not_a_trade(opposite_days):
+    targets = frame([HALVES, (0.55 + 1e-9, 0.45 - 1e-9)])
+    ledger = run_ledger(targets, opposite_days, cost_rate=0.01, fixed_cost=0.01)
+    assert (ledger.daily[["turnover", "orders", "cost"]] == 0.0).all(axis=None)
+    assert ledger.daily["wealth"].iloc[-1] == pytest.approx(1.01, abs=1e-15)
+
+
 def test_a_decision_earns_the_next_return():
     returns = frame([(0.5, 0.5), (0.1, 0.0), (0.0, 0.2)])
     targets = frame([(1.0, 0.0), (0.0, 1.0), (1.0, 0.0)])

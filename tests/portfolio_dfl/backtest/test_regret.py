@@ -35,11 +35,11 @@ def test_a_strategy_within_the_limit_is_never_better_than_hindsight(market, poli
     assert table["regret"].mean() > 1e-4
 
 
-def test_without_risk_aversion_the_best_is_the_asset_that_won(market):
-    table = regret_of(EqualWeight(), market, risk_aversion=0.0)
+def test_almost_without_risk_aversion_the_best_is_the_asset_that_won(market):
+    table = regret_of(EqualWeight(), market, risk_aversion=1e-6)
     days = table.index
     np.testing.assert_allclose(table["best_loss"], -market.loc[days].max(axis=1), atol=1e-9)
-    np.testing.assert_allclose(table["loss"], -market.loc[days].mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(table["loss"], -market.loc[days].mean(axis=1), atol=1e-9)
 
 
 def test_days_whose_realised_covariance_is_not_known_yet_are_left_out(market):
