@@ -153,7 +153,8 @@ def gap_flags(prices: pd.DataFrame, calendar: str | None, excused: pd.DataFrame 
         message = f"{counted(count)} without any price"
         before = int(known[:first].any(axis=1).sum())
         if count >= _LONG_GAP and before <= _STRAY_ROWS and last + 1 < len(prices):
-            message += f"; only {before} rows lie before: start={day(prices.index[last + 1])} leaves them out"
+            rows, them = ("row lies", "it") if before == 1 else ("rows lie", "them")
+            message += f"; only {before} {rows} before: start={day(prices.index[last + 1])} leaves {them} out"
         flags.append(Flag("missing_session", message, date=prices.index[first], last=prices.index[last], count=count))
     inside = np.logical_or.accumulate(known, axis=0) & np.logical_or.accumulate(known[::-1], axis=0)[::-1]
     gaps = missing & inside & ~empty[:, None]

@@ -79,6 +79,7 @@ def clean_prices(tidy: TidyPrices, policies: Policies, calendar: str | None) -> 
         if work.prices.shape[1] == 0 or len(work.prices) == 0:
             work.nothing_left()
             break
+    work.prices.index = pd.DatetimeIndex(work.prices.index.to_numpy(), name="Date")
     report = PanelReport((*tidy.notes, *work.flags), work.touched, tuple(work.dropped))
     return Cleaned(work.prices, report, {name: tuple(flags) for name, flags in work.failures.items()})
 

@@ -129,7 +129,7 @@ def _from_objects(unique: pd.Index, zone: str, date_format: str | None) -> tuple
     if (~with_offset & texts.notna()).any():
         raise DataError("some dates carry a time zone and some do not: give all of them one, or none")
     clocks = pd.DatetimeIndex(_read_texts(texts.str.replace(_OFFSET, "", regex=True), date_format))
-    return _from_clocks(clocks, pd.DatetimeIndex(pd.to_datetime(texts, utc=True, format="ISO8601")), zone)
+    return _from_clocks(clocks, pd.DatetimeIndex(pd.to_datetime(pd.Index(texts), utc=True, format="ISO8601")), zone)
 
 
 def _read_texts(texts: pd.Series, date_format: str | None) -> pd.Series:

@@ -168,7 +168,7 @@ def _calendar_hint(tidy: TidyPrices, cleaned: Cleaned, calendar: str | None) -> 
         message = f"dates lie {spacing} days apart: these are not daily prices"
         return [Flag("not_daily", message, "warning", date=days[0], last=days[-1])]
     misfits = cleaned.report.of_kind("off_calendar", "missing_session")
-    if calendar is not None and sum(1 if f.kind == "off_calendar" else f.count for f in misfits) > 5:
+    if calendar is not None and len(misfits) > 5:
         better = best_calendar(days, calendar)
         if better is not None:
             message = f"the dates fit calendar {better} better than {calendar}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import lru_cache
 
 import pandas as pd
@@ -71,7 +72,10 @@ def _open(calendar: str, first: pd.Timestamp, last: pd.Timestamp) -> tuple[pd.Da
     from exchange_calendars.errors import CalendarError, InvalidCalendarName, NoSessionsError
 
     try:
-        opened = exchange_calendars.get_calendar(calendar, start=first, end=last)
+        with warnings.catch_warnings():
+            # The library has its own quarrel with new versions of pandas.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            opened = exchange_calendars.get_calendar(calendar, start=first, end=last)
     except NoSessionsError:
         return pd.DatetimeIndex([]), ""
     except InvalidCalendarName as error:

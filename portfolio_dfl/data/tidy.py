@@ -113,7 +113,9 @@ def tidy_prices(
         notes.append(Flag("unsorted", "newest first" if falling else "dates not in order; sorted", "note"))
         prices = prices.sort_index(kind="stable")
     prices = _merge_repeated(prices, notes)
-    return TidyPrices(prices.rename_axis(index="Date", columns=None), unreadable, tuple(notes), first, last)
+    # Dates that happen to be evenly spaced must not differ from others by a frequency attribute.
+    prices.index = pd.DatetimeIndex(prices.index.to_numpy(), name="Date")
+    return TidyPrices(prices.rename_axis(columns=None), unreadable, tuple(notes), first, last)
 
 
 def _select(wide: pd.DataFrame, tickers: Sequence[str] | None) -> pd.DataFrame:
