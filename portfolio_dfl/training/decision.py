@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from portfolio_dfl.allocation import drift_weights
+from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
 from portfolio_dfl.data.windows import Samples
 
 __all__ = ["DecisionBook", "DecisionModel", "Outcome"]
@@ -21,20 +21,22 @@ class DecisionModel(nn.Module):
     ----------
     predictor : nn.Module
         Features [B, lookback, N] to expected returns [B, H, N].
-    layer : nn.Module
+    layer : MultiPeriodMeanVariance
         Called as ``layer(expected_returns, covariance, previous_weights)``; gives planned weights [B, H,
-        N], of which the first stage is traded. `portfolio_dfl.allocation.MultiPeriodMeanVariance`.
+        N], of which the first stage is traded. Its own parameters are not trained.
     covariance_scaling : nn.Module, optional
         Covariance [B, N, N] to the covariance the layer sees; may be learned (`LearnedCovarianceScaling`);
         none by default.
     """
 
-    def __init__(self, predictor: nn.Module, layer: nn.Module, covariance_scaling: nn.Module | None = None) -> None:
+    def __init__(
+        self, predictor: nn.Module, layer: MultiPeriodMeanVariance, covariance_scaling: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.predictor = predictor
         self.layer = layer
         self.covariance_scaling = covariance_scaling if covariance_scaling is not None else nn.Identity()
-        self.risk_aversion = float(torch.as_tensor(layer.risk_aversion))
+        self.risk_aversion = float(torch.as_tensor(layer.risk_aversion).detach())
 
     def forecast(self, features: Tensor) -> Tensor:
         """Expected returns [B, H, N] from features [B, lookback, N]."""

@@ -95,7 +95,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         method: Literal["gradient", "least_squares"] = "gradient",
         epochs: int = 20,
         batch_size: int | None = None,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 1e-4,
         weight_decay: float = 0.0,
         validation_samples: int = 0,
         patience: int = 5,

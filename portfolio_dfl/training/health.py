@@ -34,7 +34,7 @@ class GradientHealth:
     bounds_active_share : float
         Share of planned weights at zero.
     turnover_active_share : float
-        Share of planned stages whose first trade uses the whole turnover limit.
+        Share of planned stages that trade as much as the turnover limit allows.
     forecast_gradient_norm : float
         Euclidean norm of a sample's loss gradient with respect to its forecasts.
     parameter_gradient_norm : float
@@ -92,10 +92,12 @@ class HealthMonitor:
         if outcome.decided:
             weights = outcome.weights.detach()
             self._add("bounds_active_share", float((weights <= _AT_BOUND).double().mean()), samples)
-            limit = getattr(outcome.model.layer, "turnover_limit", None)
+            limit = outcome.model.layer.turnover_limit
             if limit is not None:
-                traded = (weights[:, 0] - outcome.held).abs().sum(dim=1)
-                self._add("turnover_active_share", float((traded >= limit - _AT_BOUND).double().mean()), samples)
+                before = torch.cat([outcome.held.unsqueeze(1), weights[:, :-1]], dim=1)
+                traded = (weights - before).abs().sum(dim=-1)
+                share = (traded >= torch.as_tensor(limit) - _AT_BOUND).double().mean()
+                self._add("turnover_active_share", float(share), samples)
 
     def summary(self) -> GradientHealth:
         """The current epoch's averages."""

@@ -68,6 +68,16 @@ def decision_loss(weights: Tensor, future_returns: Tensor, realised_covariance: 
     return plan_objective(weights, future_returns, realised_covariance, risk_aversion).mean()
 
 
+def layer_objective(outcome: Outcome, weights: Tensor, returns: Tensor, covariance: Tensor) -> Tensor:
+    """What the outcome's layer would minimise at these returns and covariances, its trading costs included, [B]."""
+    objective = plan_objective(weights, returns, covariance, outcome.risk_aversion)
+    rate = outcome.model.layer.transaction_cost
+    if isinstance(rate, float) and rate == 0.0:
+        return objective
+    before = torch.cat([outcome.held.unsqueeze(1), weights[:, :-1]], dim=1)
+    return objective + (torch.as_tensor(rate) * (weights - before).abs()).sum(dim=(1, 2))
+
+
 @dataclass(frozen=True)
 class DecisionLoss:
     """`decision_loss` of the planned weights."""
@@ -84,13 +94,15 @@ class RegretLoss:
     """Decision loss above that of perfect foresight under the same constraints and weights held; ≥ 0.
 
     Foresight does not depend on the predictor: the gradient equals the decision loss's, the value tells how
-    far the ceiling is. It costs a second solve a step.
+    far the ceiling is. It costs a second solve a step. If the layer plans with trading costs, they count on
+    both sides.
     """
 
     def __call__(self, outcome: Outcome) -> Tensor:
-        samples, aversion = outcome.samples, outcome.risk_aversion
-        best = decision_loss(outcome.foresight_weights, samples.future_returns, samples.realised_covariance, aversion)
-        return DecisionLoss()(outcome) - best
+        returns, covariance = outcome.samples.future_returns, outcome.samples.realised_covariance
+        decided = layer_objective(outcome, outcome.weights, returns, covariance)
+        best = layer_objective(outcome, outcome.foresight_weights, returns, covariance)
+        return (decided - best).mean()
 
 
 @dataclass(frozen=True)
@@ -165,10 +177,9 @@ class SPOPlusLoss:
             covariance = outcome.model.covariance_scaling(samples.covariance)
             hindsight = layer(samples.future_returns, covariance, outcome.held)
             best = layer(reflected, covariance, outcome.held)
-        aversion = outcome.risk_aversion
         return (
-            plan_objective(hindsight, reflected, covariance, aversion)
-            - plan_objective(best, reflected, covariance, aversion)
+            layer_objective(outcome, hindsight, reflected, covariance)
+            - layer_objective(outcome, best, reflected, covariance)
         ).mean()
 
 

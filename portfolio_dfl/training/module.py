@@ -39,7 +39,7 @@ class PortfolioModule(pl.LightningModule):
         model: DecisionModel,
         loss: Loss,
         *,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 1e-4,
         weight_decay: float = 0.0,
         inflation_limit: float = 100.0,
     ) -> None:
@@ -56,7 +56,9 @@ class PortfolioModule(pl.LightningModule):
         self._outcome: Outcome | None = None
 
     def configure_optimizers(self) -> Optimizer:
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        # The layer is the problem, shared between windows; what is learned lies before it.
+        learned = (self.model.predictor, self.model.covariance_scaling)
+        parameters = [part for module in learned for part in module.parameters() if part.requires_grad]
         # Gradients of a squared error of returns are near Adam's usual ε of 1e-8, which would then act as a
         # brake.
         return torch.optim.AdamW(

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
+from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.data.windows import build_samples, label_length
 from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
@@ -43,8 +43,8 @@ class PredictOptimisePolicy:
 
     Parameters
     ----------
-    layer : nn.Module
-        The portfolio problem, `MultiPeriodMeanVariance`; it sets N, H and λ.
+    layer : MultiPeriodMeanVariance
+        The portfolio problem; it sets N, H and λ.
     covariance : CovarianceEstimator
         Of the layer's covariance, from returns up to the decision date.
     predictor : PredictorSpec
@@ -76,7 +76,7 @@ class PredictOptimisePolicy:
 
     def __init__(
         self,
-        layer: nn.Module,
+        layer: MultiPeriodMeanVariance,
         covariance: CovarianceEstimator,
         *,
         predictor: PredictorSpec | None = None,
@@ -104,7 +104,7 @@ class PredictOptimisePolicy:
         self.name = name
         self.windows: list[TrainedWindow] = []
         self.forecasts: dict[pd.Timestamp, FloatArray] = {}
-        self.horizon = int(torch.as_tensor(layer.horizon))
+        self.horizon = layer.horizon
         self._label_length = label_length(self.horizon, realised_window)
         self._build()  # a predictor that cannot be built is a mistake to hear of now, not a failed window
         self._adopted: dict[str, TrainedWindow] = {}
@@ -233,7 +233,7 @@ class DecisionFocusedPolicy(PredictOptimisePolicy):
 
     def __init__(
         self,
-        layer: nn.Module,
+        layer: MultiPeriodMeanVariance,
         covariance: CovarianceEstimator,
         *,
         name: str = "decision_focused",
@@ -251,7 +251,12 @@ class TwoStagePolicy(PredictOptimisePolicy):
     """
 
     def __init__(
-        self, layer: nn.Module, covariance: CovarianceEstimator, *, name: str = "two_stage", **options: Any
+        self,
+        layer: MultiPeriodMeanVariance,
+        covariance: CovarianceEstimator,
+        *,
+        name: str = "two_stage",
+        **options: Any,
     ) -> None:
         super().__init__(layer, covariance, name=name, **options)
         self.settings = replace(self.settings, loss=MeanSquaredError())

@@ -15,10 +15,10 @@ from typing import Literal
 import joblib
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dxpp_core.errors import QPError
+from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.data.windows import Samples
 from portfolio_dfl.errors import PortfolioError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec, ScaledPredictor, fit_least_squares
@@ -54,7 +54,10 @@ class TrainingSettings:
     batch_size : int or None
         Consecutive samples a step; None takes the whole window, 1 is the paper's pass through time.
     learning_rate, weight_decay : float
-        Of AdamW, in the predictor's units (standardised where it is scaled).
+        Of AdamW, in the predictor's units (standardised where it is scaled). A step of AdamW moves every
+        coefficient by up to the rate, so that forecasts move by the rate times the number of regressors:
+        the default suits the paper's 840, predictors with a few dozen want ten times as much. Too high a
+        rate shows as forecast inflation and zero gradients in the window's health.
     gradient_clip : float or None
         Largest Euclidean norm of a step's gradient.
     validation_samples : int
@@ -71,7 +74,7 @@ class TrainingSettings:
     ridge: float = 100.0
     epochs: int = 20
     batch_size: int | None = None
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-4
     weight_decay: float = 0.0
     gradient_clip: float | None = None
     validation_samples: int = 0
@@ -100,7 +103,7 @@ class WindowTask:
     samples : Samples
         Those to learn from; their labels must all be complete at `date`.
     predictor : PredictorSpec
-    layer : nn.Module
+    layer : MultiPeriodMeanVariance
         The portfolio problem; its parameters are not trained.
     settings : TrainingSettings
     seed : int
@@ -114,7 +117,7 @@ class WindowTask:
     date: pd.Timestamp
     samples: Samples
     predictor: PredictorSpec
-    layer: nn.Module
+    layer: MultiPeriodMeanVariance
     settings: TrainingSettings
     seed: int = 0
     risk_scaling: bool = False
@@ -239,9 +242,11 @@ def train_window(task: WindowTask) -> TrainedWindow:
     return replace(fitted, seconds=time.perf_counter() - started)
 
 
-def build_model(predictor: PredictorSpec, layer: nn.Module, lookback: int, risk_scaling: bool = False) -> DecisionModel:
+def build_model(
+    predictor: PredictorSpec, layer: MultiPeriodMeanVariance, lookback: int, risk_scaling: bool = False
+) -> DecisionModel:
     """An untrained decision model for the layer's assets and horizon."""
-    n_assets, horizon = int(torch.as_tensor(layer.n_assets)), int(torch.as_tensor(layer.horizon))
+    n_assets, horizon = layer.n_assets, layer.horizon
     scaling = LearnedCovarianceScaling(n_assets) if risk_scaling else None
     return DecisionModel(predictor.build(n_assets, lookback, horizon), layer, scaling)
 

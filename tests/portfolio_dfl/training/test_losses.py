@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -53,11 +53,15 @@ def some_samples(seed: int = 0) -> Samples:
     )
 
 
-def some_outcome(*, forecasts: Tensor | None = None, progress: float = 0.0, turnover: float = 2.0) -> Outcome:
+def some_outcome(
+    *, forecasts: Tensor | None = None, progress: float = 0.0, turnover: float = 2.0, cost: float = 0.0
+) -> Outcome:
     samples = some_samples()
     predictor = LinearPredictor(ASSETS, LOOKBACK, HORIZON)
     torch.nn.init.normal_(predictor.map.weight, std=0.3, generator=torch.Generator().manual_seed(5))
-    layer = MultiPeriodMeanVariance(n_assets=ASSETS, horizon=HORIZON, risk_aversion=8.0, turnover_limit=turnover)
+    layer = MultiPeriodMeanVariance(
+        n_assets=ASSETS, horizon=HORIZON, risk_aversion=8.0, turnover_limit=turnover, transaction_cost=cost
+    )
     held = torch.full((COUNT, ASSETS), 1 / ASSETS, dtype=torch.float64)
     outcome = Outcome(DecisionModel(predictor, layer), samples, held, progress)
     if forecasts is not None:
@@ -93,6 +97,15 @@ def test_regret_is_positive_and_zero_for_perfect_foresight() -> None:
     outcome = some_outcome()
     outcome.weights = outcome.foresight_weights
     assert float(RegretLoss()(outcome)) == 0.0
+
+
+@pytest.mark.parametrize("loss", [RegretLoss(), SPOPlusLoss()])
+def test_hindsight_is_the_best_also_where_the_layer_plans_with_costs(loss: Loss) -> None:
+    costly = some_outcome(cost=0.02, turnover=0.5)
+    assert float(loss(costly).detach()) > 0
+    truth = some_outcome(forecasts=costly.samples.future_returns, cost=0.02, turnover=0.5)
+    truth.samples = replace(truth.samples, covariance=truth.samples.realised_covariance)
+    assert float(loss(truth).detach()) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_regret_and_decision_loss_have_the_same_gradient() -> None:

@@ -207,6 +207,15 @@ def test_learned_risk_scaling_takes_gradients_from_the_decision(task: WindowTask
     assert state["covariance_scaling.log_scale"].abs().sum() > 0
 
 
+def test_the_layer_is_left_as_it_was_given_even_if_it_has_parameters(task: WindowTask) -> None:
+    aversion = nn.Parameter(torch.tensor(10.0, dtype=torch.float64))
+    layer = MultiPeriodMeanVariance(n_assets=3, horizon=2, risk_aversion=aversion, turnover_limit=0.5)
+    window = train_window(replace(task, layer=layer))
+    assert float(aversion) == 10.0
+    assert window.state is not None
+    assert not any(name.startswith("layer") for name in window.state)
+
+
 def test_gradient_health_is_recorded(task: WindowTask) -> None:
     health = train_window(task).health
     assert health.steps == 3
