@@ -105,6 +105,17 @@ def test_with_a_lag_the_weights_held_are_the_target_just_executed(market):
     np.testing.assert_array_equal(policy.asked[5][1], ledger.weights.iloc[5])
 
 
+def test_a_policy_that_overwrites_what_it_is_given_changes_nothing_else(market):
+    class Untidy(Diary):
+        def decide(self, history: pd.DataFrame, held: np.ndarray) -> None:
+            held[:] = 0.0
+
+    decisions: list[Decision] = []
+    weights = roll(Untidy(), market, on_decision=decisions.append)
+    assert decisions[0].held.tolist() == [0.25] * 4
+    pd.testing.assert_frame_equal(weights, roll(Idle(), market))
+
+
 @pytest.mark.parametrize("lag", [0, 1])
 def test_no_order_is_no_trade(market, lag):
     policy = Idle()
