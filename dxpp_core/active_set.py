@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .errors import NonConvexError
 from .factorization import System
-from .sensitivity import ActiveRows, KKTSolution, hold, refine
+from .sensitivity import ActiveRows, KKTSolution, hold, refine, solve_by_kkt_factor
 
 __all__ = ["WEAK", "Certificate", "Point", "ScaledVectors", "certify", "guess_active", "polish"]
 
@@ -19,6 +19,10 @@ Mask = NDArray[np.bool_]
 # In the equilibrated program, a multiplier or slack of at most this is zero: the row is weakly active if both are.
 WEAK = 1e-10
 _CORRECTIONS = 12
+# A polished point solves its equality-constrained program up to this residual, relative to the terms it is made of.
+_EXACT = 1e-10
+# Its rows hold more closely: a larger residual there means rows that are almost, but not quite, multiples of each other.
+_EXACT_ROWS = 1e-12
 
 
 @dataclass(slots=True)
@@ -76,9 +80,7 @@ def _slack(system: System, vectors: ScaledVectors, x: Vector) -> Vector:
     return vectors.d - system.C_dot(x) if vectors.d.size else vectors.d
 
 
-def certify(
-    system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None
-) -> Certificate:
+def certify(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Certificate:
     """Certificate of any primal-dual point of the scaled program."""
     p = system.n_eq
     Px = system.P_dot(x)
@@ -101,16 +103,12 @@ def certify(
         if vectors.ub is not None:
             primal = max(primal, float((x - vectors.ub).max()))
             used = z_box > 0.0
-            support += float(
-                z_box[used].dot(np.where(np.isfinite(vectors.ub[used]), vectors.ub[used], x[used]))
-            )
+            support += float(z_box[used].dot(np.where(np.isfinite(vectors.ub[used]), vectors.ub[used], x[used])))
             sign = max(sign, float(z_box[np.isinf(vectors.ub)].max(initial=0.0)))
         if vectors.lb is not None:
             primal = max(primal, float((vectors.lb - x).max()))
             used = z_box < 0.0
-            support += float(
-                z_box[used].dot(np.where(np.isfinite(vectors.lb[used]), vectors.lb[used], x[used]))
-            )
+            support += float(z_box[used].dot(np.where(np.isfinite(vectors.lb[used]), vectors.lb[used], x[used])))
             sign = max(sign, -float(z_box[np.isinf(vectors.lb)].min(initial=0.0)))
     gap = abs(xPx + qx + support) / max(terms + abs(support), vectors.dual_size)
     return Certificate(primal / size_x, max(float(np.abs(dual).max()), sign) / scale, gap)
@@ -157,9 +155,7 @@ def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None
     point = guess
     seen: set[bytes] = set()
     for corrections in range(_CORRECTIONS):
-        key = rows.tobytes() + (
-            lower.tobytes() + upper.tobytes() if lower is not None and upper is not None else b""
-        )
+        key = rows.tobytes() + (lower.tobytes() + upper.tobytes() if lower is not None and upper is not None else b"")
         if key in seen:
             return None
         seen.add(key)
@@ -168,11 +164,14 @@ def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None
             active = hold(system, rows, point.box)
         except NonConvexError:
             return None
-        start = KKTSolution(guess.x, guess.y, guess.z_box, np.inf)
-        found = refine(system, active, vectors.q, vectors.d, _box_target(vectors, point), start)
-        x, y, z_box = found.v, found.s, found.s_box
-        if not found.residual < 1e-9:
+        start = KKTSolution(guess.x, guess.y, guess.z_box)
+        target = _box_target(vectors, point)
+        found = refine(system, active, vectors.q, vectors.d, target, start)
+        if found.residual > _EXACT or found.row_residual > _EXACT_ROWS:
+            found = solve_by_kkt_factor(system, active, vectors.q, vectors.d, target, found)
+        if not (found.residual <= _EXACT and found.row_residual <= _EXACT_ROWS):
             return None
+        x, y, z_box = found.v, found.s, found.s_box
         tolerance = WEAK * vectors.dual_size
         size_x = WEAK * max(1.0, float(np.abs(x).max()))
         wrong = False
@@ -214,15 +213,11 @@ def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None
         if not wrong:
             if rows.size > p:
                 np.maximum(y[p:], 0.0, out=y[p:])
-            return Point(
-                x, y, z_box, point.rows, point.lower, point.upper, active, True, smallest <= 1.0, corrections
-            )
+            return Point(x, y, z_box, point.rows, point.lower, point.upper, active, True, smallest <= 1.0, corrections)
     return None
 
 
-def strict_rows(
-    system: System, vectors: ScaledVectors, point: Point
-) -> tuple[Mask, Mask | None, Mask, Mask | None]:
+def strict_rows(system: System, vectors: ScaledVectors, point: Point) -> tuple[Mask, Mask | None, Mask, Mask | None]:
     """Split the active set by strict complementarity.
 
     Returns

@@ -37,9 +37,7 @@ def explain_failure(problem: SolverProblem, raw: RawSolution, batch_element: tup
         method="highs",
     )
     if feasible.status == _INFEASIBLE:
-        raise InfeasibleError(
-            "no x satisfies all of Gx ≤ h, Ax = b and the bounds", batch_element=batch_element
-        )
+        raise InfeasibleError("no x satisfies all of Gx ≤ h, Ax = b and the bounds", batch_element=batch_element)
     P = sparse.csr_matrix(problem.P)
     level = sparse.vstack([P, sparse.csr_matrix(problem.A)]) if problem.A is not None else P
     descent = linprog(

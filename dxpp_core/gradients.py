@@ -20,9 +20,7 @@ __all__ = ["argument_gradients", "solution_tangents"]
 Array = NDArray[np.float64]
 
 
-def argument_gradients(
-    solved: SolutionMap, found: Sensitivities, wanted: dict[str, bool]
-) -> dict[str, Array]:
+def argument_gradients(solved: SolutionMap, found: Sensitivities, wanted: dict[str, bool]) -> dict[str, Array]:
     """Gradients of the wanted arguments, each in the shape of its argument (summed over broadcast dimensions)."""
     program, x, v, s, p = solved.program, solved.x, found.v, found.s, solved.program.p
     needs_rows = wanted["G"] or wanted["A"]
@@ -75,9 +73,7 @@ def _sum_to_argument(program: QuadraticProgram, name: str, full: Array) -> Array
     batch = program.batch_shape
     full = full.reshape(batch + core)
     lead = len(batch) - len(own)
-    axes = tuple(range(lead)) + tuple(
-        lead + i for i, length in enumerate(own) if length == 1 and batch[lead + i] != 1
-    )
+    axes = tuple(range(lead)) + tuple(lead + i for i, length in enumerate(own) if length == 1 and batch[lead + i] != 1)
     return full.sum(axis=axes).reshape(array.shape)
 
 
@@ -117,8 +113,6 @@ def solution_tangents(solved: SolutionMap, tangents: dict[str, Array]) -> tuple[
     for name, rows in (("b", slice(0, p)), ("h", slice(p, None))):
         if name in tangents:
             d[:, rows] += spread(name)
-    found = solved.tangent(
-        g, d, spread("lb") if "lb" in tangents else None, spread("ub") if "ub" in tangents else None
-    )
+    found = solved.tangent(g, d, spread("lb") if "lb" in tangents else None, spread("ub") if "ub" in tangents else None)
     s_box = found.s_lower + found.s_upper
     return found.v, found.s[:, :p], found.s[:, p:], s_box

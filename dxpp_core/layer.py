@@ -62,8 +62,7 @@ class _SolveQP(torch.autograd.Function):
     @staticmethod
     def forward(call: _Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         arrays = {
-            name: None if tensor is None else _to_numpy(tensor)
-            for name, tensor in zip(NAMES, tensors, strict=True)
+            name: None if tensor is None else _to_numpy(tensor) for name, tensor in zip(NAMES, tensors, strict=True)
         }
         program = QuadraticProgram(arrays, call.patterns)
         solved = call.solved = SolutionMap.solve(program, call.options)
@@ -127,9 +126,7 @@ class _Adjoint(torch.autograd.Function):
         arguments = _present(tensors[4:])
         found = solved.adjoint(*bars)
         gradients = argument_gradients(solved, found, wanted)
-        return tuple(
-            _to_torch(gradients[name], arguments[name]) if name in gradients else None for name in NAMES
-        )
+        return tuple(_to_torch(gradients[name], arguments[name]) if name in gradients else None for name in NAMES)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -147,12 +144,8 @@ class _Adjoint(torch.autograd.Function):
         _Adjoint.backward(ctx)
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[Any, ...], call: _Call, wanted: dict[str, bool], *tensors: Tensor | None
-    ) -> Any:
-        return _one_by_one(
-            info.batch_size, in_dims[2:], tensors, lambda *slices: _Adjoint.apply(call, wanted, *slices)
-        )
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, wanted: dict[str, bool], *tensors: Tensor | None) -> Any:
+        return _one_by_one(info.batch_size, in_dims[2:], tensors, lambda *slices: _Adjoint.apply(call, wanted, *slices))
 
 
 class _Tangent(torch.autograd.Function):
@@ -181,19 +174,14 @@ class _Tangent(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, *tangents: Tensor | None) -> Any:
-        return _one_by_one(
-            info.batch_size, in_dims[1:], tangents, lambda *slices: _Tangent.apply(call, *slices)
-        )
+        return _one_by_one(info.batch_size, in_dims[1:], tangents, lambda *slices: _Tangent.apply(call, *slices))
 
 
 def _one_by_one(count: int, in_dims: Sequence[Any], tensors: Sequence[Tensor | None], function: Any) -> Any:
     """Apply ``function`` to each slice along the mapped dimensions and stack: all slices share one factor."""
     rows = []
     for i in range(count):
-        slices = [
-            t if t is None or dim is None else t.select(dim, i)
-            for t, dim in zip(tensors, in_dims, strict=True)
-        ]
+        slices = [t if t is None or dim is None else t.select(dim, i) for t, dim in zip(tensors, in_dims, strict=True)]
         rows.append(function(*slices))
     outputs = tuple(None if column[0] is None else torch.stack(column) for column in zip(*rows, strict=True))
     return outputs, tuple(None if output is None else 0 for output in outputs)
@@ -276,9 +264,7 @@ def _split(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern])
     minors = (tensor.col_indices() if by_rows else tensor.row_indices()).cpu().numpy()
     pointers, minors = pointers.reshape(-1, pointers.shape[-1]), minors.reshape(-1, minors.shape[-1])
     if (pointers != pointers[0]).any() or (minors != minors[0]).any():
-        raise ShapeError(
-            f"the elements of the sparse batch {name} have different patterns; they must share one"
-        )
+        raise ShapeError(f"the elements of the sparse batch {name} have different patterns; they must share one")
     rows, columns = int(tensor.shape[-2]), int(tensor.shape[-1])
     majors = np.repeat(np.arange(pointers.shape[1] - 1), np.diff(pointers[0]))
     i, j = (majors, minors[0]) if by_rows else (minors[0], majors)
@@ -299,18 +285,12 @@ def _split_coo(name: str, tensor: Tensor, patterns: dict[str, SparsePattern]) ->
     *batch, rows, columns = (int(length) for length in tensor.shape)
     count = int(np.prod(batch)) if batch else 1
     if values.numel() % count:
-        raise ShapeError(
-            f"the elements of the sparse batch {name} have different patterns; they must share one"
-        )
+        raise ShapeError(f"the elements of the sparse batch {name} have different patterns; they must share one")
     cells = (indices[-2].astype(np.int64) * columns + indices[-1]).reshape(count, -1)
     if (cells != cells[0]).any():
-        raise ShapeError(
-            f"the elements of the sparse batch {name} have different patterns; they must share one"
-        )
+        raise ShapeError(f"the elements of the sparse batch {name} have different patterns; they must share one")
     i, j = cells[0] // columns, cells[0] % columns
-    patterns[name] = SparsePattern(
-        np.concatenate([[0], np.cumsum(np.bincount(i, minlength=rows))]), j, (rows, columns)
-    )
+    patterns[name] = SparsePattern(np.concatenate([[0], np.cumsum(np.bincount(i, minlength=rows))]), j, (rows, columns))
     return values.reshape(*batch, -1)
 
 
@@ -393,9 +373,7 @@ def solve_qp(
     penalty = PluginPenalty(delta, zeta, prune) if method == "penalty" else None
     options = Options(find_solver(solver), tolerance, penalty, polish, strict)
     patterns: dict[str, SparsePattern] = {}
-    tensors = [
-        _split(name, tensor, patterns) for name, tensor in zip(NAMES, (P, q, G, h, A, b, lb, ub), strict=True)
-    ]
+    tensors = [_split(name, tensor, patterns) for name, tensor in zip(NAMES, (P, q, G, h, A, b, lb, ub), strict=True)]
     call = _Call(options, patterns)
     x, y, z, z_box = _SolveQP.apply(call, *tensors)
     return QPSolution(x, y, z, z_box, "solved", call)

@@ -102,8 +102,8 @@ class QuadraticProgram:
         for name, batch in batches.items():
             array = arrays[name]
             assert array is not None
-            self._flat[name] = array.reshape(-1, *array.shape[len(batch) :])
             count = math.prod(batch)
+            self._flat[name] = array.reshape(count, *array.shape[len(batch) :])
             if count == 1:
                 self._index[name] = None
             else:
@@ -162,9 +162,7 @@ class QuadraticProgram:
             below = flat["h"] == -np.inf
             if below.any():
                 where, row = np.argwhere(below)[0]
-                raise InfeasibleError(
-                    f"row {row} of G has h = -inf", batch_element=self._element_of("h", int(where))
-                )
+                raise InfeasibleError(f"row {row} of G has h = -inf", batch_element=self._element_of("h", int(where)))
         for name, forbidden in (("lb", np.inf), ("ub", -np.inf)):
             if name in flat and not math.isfinite(flat[name].sum()):
                 self._refuse(name, np.isnan(flat[name]), f"must not be NaN (use {-forbidden} for no bound)")

@@ -75,9 +75,7 @@ def _largest(values: Vector | None) -> float:
     return top
 
 
-def expected_size(
-    q: Vector, has_curvature: bool, b: Vector, h: Vector, lb: Vector | None, ub: Vector | None
-) -> float:
+def expected_size(q: Vector, has_curvature: bool, b: Vector, h: Vector, lb: Vector | None, ub: Vector | None) -> float:
     """The size α to expect of the scaled solution: never below the equalities, at most what attracts and limits it."""
     limits = max(_largest(h), _largest(lb), _largest(ub))
     pull = float(np.abs(q).max()) if has_curvature else np.inf

@@ -16,11 +16,19 @@ from numpy.typing import NDArray
 
 from .active_set import Certificate, Point, ScaledVectors, certify, guess_active, polish, strict_rows
 from .diagnosis import explain_failure
-from .errors import NotDifferentiableError, QPError, SolverAccuracyError
+from .errors import NotDifferentiableError, QPError, SolverAccuracyError, SolverError
 from .factorization import System
 from .penalty import PluginPenalty, plugin_stiffness
 from .problem import Element, QuadraticProgram
-from .sensitivity import ActiveRows, KKTSolution, hold, refine, solve_by_least_squares
+from .sensitivity import (
+    ActiveRows,
+    KKTSolution,
+    hold,
+    refine,
+    solve_by_kkt_factor,
+    solve_by_least_squares,
+    undetermined_directions,
+)
 from .solvers.base import RawSolution, Solver, SolverProblem, Status
 
 __all__ = ["DifferentiabilityWarning", "Options", "SolutionMap", "Timings"]
@@ -34,7 +42,9 @@ _FINEST = 1e-13
 # A refined sensitivity with a larger relative residual than this is not one.
 _TRUSTED = 1e-9
 # Orthogonal factorisation of the whole KKT matrix is tried up to this many unknowns.
-_LEAST_SQUARES_SIZE = 3000
+_LEAST_SQUARES_SIZE = 800
+# A loss sees an undetermined direction if more than this share of its gradient lies along it.
+_SEEN = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +76,7 @@ class DifferentiabilityWarning:
     def __str__(self) -> str:
         where = f"batch element {self.batch_element}: " if self.batch_element else ""
         named = [
-            f"{kind} {list(which)}"
-            for kind, which in (("rows of G", self.rows), ("bounds of x", self.bounds))
-            if which
+            f"{kind} {list(which)}" for kind, which in (("rows of G", self.rows), ("bounds of x", self.bounds)) if which
         ]
         return f"{where}{self.kind}" + (f" ({', '.join(named)})" if named else "")
 
@@ -156,10 +164,9 @@ class SolutionMap:
             if raw.status in (Status.INFEASIBLE, Status.UNBOUNDED):
                 explain_failure(problem, raw, self.program.unravel(k))
             start = time.perf_counter()
-            raw = _unscale_duals(raw, vectors)
+            raw = _unscale_duals(raw, problem, vectors)
             y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y
-            z_box = None if vectors.lb is None and vectors.ub is None else raw.z_box
-            guess = guess_active(system, vectors, raw.x, y, z_box)
+            guess = guess_active(system, vectors, raw.x, y, raw.z_box)
             if self.options.polish and np.isfinite(raw.x).all():
                 point = polish(system, vectors, guess)
             if point is not None or (not self.options.polish and raw.status is Status.SOLVED):
@@ -263,20 +270,11 @@ class SolutionMap:
         slack = vectors.alpha * (vectors.d - system.C_dot(point.x)) / system.E if m_kept else point.y
         rows, box = point.rows, point.box
         multipliers, gaps, active = [y], [slack], [rows]
-        if (
-            box is not None
-            and point.lower is not None
-            and point.upper is not None
-            and point.z_box is not None
-        ):
+        if box is not None and point.lower is not None and point.upper is not None and point.z_box is not None:
             z_box = back * point.z_box / system.D
             x = vectors.alpha * system.D * point.x
             for held, bound, sign in ((point.lower, vectors.lb, -1.0), (point.upper, vectors.ub, 1.0)):
-                room = (
-                    np.full(x.size, np.inf)
-                    if bound is None
-                    else sign * (vectors.alpha * system.D * bound - x)
-                )
+                room = np.full(x.size, np.inf) if bound is None else sign * (vectors.alpha * system.D * bound - x)
                 multipliers.append(np.where(held, np.abs(z_box), 0.0))
                 gaps.append(room)
                 active.append(held)
@@ -301,9 +299,7 @@ class SolutionMap:
                 rhs = rhs + active.kappa_box * d_box
             v = active.factor.solve(rhs)
             s = active.kappa * (system.C_dot(v) - d) if d.size else d
-            s_box = (
-                None if active.kappa_box is None else active.kappa_box * (v if d_box is None else v - d_box)
-            )
+            s_box = None if active.kappa_box is None else active.kappa_box * (v if d_box is None else v - d_box)
             return KKTSolution(v, s, s_box, 0.0)
         if active.box is not None and d_box is None:
             d_box = np.zeros(g.size)
@@ -317,10 +313,27 @@ class SolutionMap:
             with_all = refine(system, one.all_rows, g, d, d_box)
             if with_all.residual <= _TRUSTED:
                 return with_all
+        return self._hard_sensitivity(k, active, g, d, d_box, found, by_loss=by_loss)
+
+    def _hard_sensitivity(
+        self, k: int, active: ActiveRows, g: Array, d: Array, d_box: Array | None, found: KKTSolution, *, by_loss: bool
+    ) -> KKTSolution:
+        """Where refinement fails: drop what the problem does not determine, and at last factor K itself."""
+        system = self.solved[k].element.system
+        free = undetermined_directions(system, active, g)
+        along = free.T @ (free @ g)
+        if float(np.abs(along).max(initial=0.0)) > _SEEN * float(np.abs(g).max()):
+            if by_loss:
+                self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
+            g = g - along
+            found = refine(system, active, g, d, d_box)
+        if found.residual > _TRUSTED:
+            found = solve_by_kkt_factor(system, active, g, d, d_box, found)
+        found.v = found.v - free.T @ (free @ found.v)
         unknowns = g.size + int(active.rows.sum()) + (0 if active.box is None else int(active.box.sum()))
-        if unknowns <= _LEAST_SQUARES_SIZE:
+        if found.residual > _TRUSTED and unknowns <= _LEAST_SQUARES_SIZE:
             found = solve_by_least_squares(system, active, g, d, d_box)
-        if by_loss and found.residual > _TRUSTED:
+        if found.residual > _TRUSTED and by_loss:
             self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
         return found
 
@@ -330,9 +343,7 @@ class SolutionMap:
         """Solve K[v; s; s_box] = [x̄; ȳ, z̄; z̄_box] on the active rows of every element."""
         start = time.perf_counter()
         size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
-        out = Sensitivities(
-            np.zeros((size, n)), np.zeros((size, p + m)), np.zeros((size, n)), np.zeros((size, n))
-        )
+        out = Sensitivities(np.zeros((size, n)), np.zeros((size, p + m)), np.zeros((size, n)), np.zeros((size, n)))
         for k in range(size):
             element = self.solved[k].element
             system, c = element.system, element.vectors.c
@@ -351,9 +362,7 @@ class SolutionMap:
         """Solve K[dx; ds; ds_box] = [−g; d; d_bound] for perturbations g of stationarity, d of rows and of bounds."""
         start = time.perf_counter()
         size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
-        out = Sensitivities(
-            np.zeros((size, n)), np.zeros((size, p + m)), np.zeros((size, n)), np.zeros((size, n))
-        )
+        out = Sensitivities(np.zeros((size, n)), np.zeros((size, p + m)), np.zeros((size, n)), np.zeros((size, n)))
         for k in range(size):
             element, point = self.solved[k].element, self.solved[k].point
             system, c = element.system, element.vectors.c
@@ -364,9 +373,7 @@ class SolutionMap:
                 for held, change in ((point.lower, d_lower), (point.upper, d_upper)):
                     if change is not None:
                         d_box[held] = change[k, held] / system.D[held]
-            self._write(
-                out, k, self._sensitivity(k, c * system.D * g[k], system.E * stays, d_box, by_loss=False)
-            )
+            self._write(out, k, self._sensitivity(k, c * system.D * g[k], system.E * stays, d_box, by_loss=False))
         self.timings.sensitivity += time.perf_counter() - start
         return out
 
@@ -453,9 +460,20 @@ def _for_solver(system: System, vectors: ScaledVectors) -> SolverProblem:
     )
 
 
-def _unscale_duals(raw: RawSolution, vectors: ScaledVectors) -> RawSolution:
+def _unscale_duals(raw: RawSolution, problem: SolverProblem, vectors: ScaledVectors) -> RawSolution:
+    """The solver's point with its multipliers in the units of the equilibrated program, zeros where it gave none."""
     size = vectors.dual_size
-    if size > 1.0:
-        raw.y, raw.z = raw.y * size, raw.z * size
-        raw.z_box = None if raw.z_box is None else raw.z_box * size
+
+    def filled(name: str, found: Array | None, length: int) -> Array:
+        if name != "x" and (found is None or not found.size):
+            return np.zeros(length)
+        if found is None or found.shape != (length,):
+            shape = None if found is None else list(found.shape)
+            raise SolverError(f"the solver returned {name} of shape {shape} where [{length}] was expected")
+        return size * found if name != "x" and size > 1.0 else found
+
+    raw.x = filled("x", raw.x, problem.q.size)
+    raw.y = filled("y", raw.y, 0 if problem.b is None else problem.b.size)
+    raw.z = filled("z", raw.z, 0 if problem.h is None else problem.h.size)
+    raw.z_box = None if vectors.lb is None and vectors.ub is None else filled("z_box", raw.z_box, problem.q.size)
     return raw

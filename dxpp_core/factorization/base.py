@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ..solvers.base import Matrix
 
@@ -57,6 +58,14 @@ class System(Protocol):
 
     def dense(self) -> tuple[Vector, Vector]:
         """P̂ and Ĉ as arrays, for the factorisation of last resort."""
+        ...
+
+    def sparse_P(self) -> sparse.csr_matrix:
+        """P̂ as a sparse matrix."""
+        ...
+
+    def sparse_rows(self) -> sparse.csr_matrix:
+        """Ĉ as a sparse matrix."""
         ...
 
     def smallest_curvature_is_negative(self) -> bool:

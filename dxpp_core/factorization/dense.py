@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import lapack
 
 from ..errors import NonConvexError
@@ -100,6 +101,12 @@ class DenseSystem:
 
     def dense(self) -> tuple[Array, Array]:
         return self.P, self.C
+
+    def sparse_P(self) -> sparse.csr_matrix:
+        return sparse.csr_matrix(self.P)
+
+    def sparse_rows(self) -> sparse.csr_matrix:
+        return sparse.csr_matrix(self.C)
 
     def smallest_curvature_is_negative(self) -> bool:
         shifted = self.P.copy()

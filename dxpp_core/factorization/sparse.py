@@ -87,9 +87,7 @@ class SparseStructure:
         keys = P.rows.astype(np.int64) * n + P.indices
         mirrored = P.indices.astype(np.int64) * n + P.rows
         union = np.union1d(keys, mirrored)
-        self.P = SparsePattern(
-            np.searchsorted(union, np.arange(n + 1, dtype=np.int64) * n), union % n, (n, n)
-        )
+        self.P = SparsePattern(np.searchsorted(union, np.arange(n + 1, dtype=np.int64) * n), union % n, (n, n))
         self._P_from = np.searchsorted(union, keys), np.searchsorted(union, mirrored)
         self.C = C
         self.P_max = _Maxima(self.P.indptr)
@@ -120,9 +118,7 @@ class SparseStructure:
         self.P_upper = upper
         left, right = _pairs_of_rows(C, lengths)
         self.fold_left, self.fold_right, self.fold_row = left, right, C.rows[left]
-        self.long_entries = (
-            np.flatnonzero(np.isin(C.rows, self.long_rows)) if k else np.zeros(0, dtype=np.int64)
-        )
+        self.long_entries = np.flatnonzero(np.isin(C.rows, self.long_rows)) if k else np.zeros(0, dtype=np.int64)
         self.long_entry_row = C.rows[self.long_entries]
         position_of_long = np.zeros(max(C.shape[0], 1), dtype=np.int64)
         position_of_long[self.long_rows] = n + np.arange(k)
@@ -141,9 +137,7 @@ class SparseStructure:
             position_of_long[self.long_entry_row],
             n + np.arange(k),
         ]
-        keys = np.concatenate([a.astype(np.int64) for a in j]) * size + np.concatenate(
-            [a.astype(np.int64) for a in i]
-        )
+        keys = np.concatenate([a.astype(np.int64) for a in j]) * size + np.concatenate([a.astype(np.int64) for a in i])
         entries, self.positions = np.unique(keys, return_inverse=True)
         self.H_size, self.H_nnz = size, entries.size
         self.H_indices = (entries % size).astype(np.int32)
@@ -312,9 +306,7 @@ class SparseSystem:
         P = sparse.csc_matrix((self._P_data, s.P.indices, s.P.indptr), shape=s.P.shape, copy=False)
         split = s.A.nnz
 
-        def by_columns(
-            pattern: SparsePattern, csc: tuple[Positions, Index, Index], data: Array
-        ) -> Matrix | None:
+        def by_columns(pattern: SparsePattern, csc: tuple[Positions, Index, Index], data: Array) -> Matrix | None:
             if not pattern.shape[0]:
                 return None
             order, rows, indptr = csc
@@ -352,6 +344,12 @@ class SparseSystem:
 
     def dense(self) -> tuple[Array, Array]:
         return self.P.toarray(), self.C.toarray()
+
+    def sparse_P(self) -> sparse.csr_matrix:
+        return self.P
+
+    def sparse_rows(self) -> sparse.csr_matrix:
+        return self.C
 
     def smallest_curvature_is_negative(self) -> bool:
         s = self.s

@@ -23,9 +23,7 @@ def _environment() -> Any:
     try:
         import gurobipy
     except ImportError as error:
-        raise SolverNotFoundError(
-            "solver 'gurobi' needs the package gurobipy: pip install gurobipy"
-        ) from error
+        raise SolverNotFoundError("solver 'gurobi' needs the package gurobipy: pip install gurobipy") from error
     return gurobipy.Env(params={"OutputFlag": 0})
 
 
@@ -48,12 +46,8 @@ def solve_with_gurobi(problem: SolverProblem, tolerance: float) -> RawSolution:
         )
         P = sparse.csr_matrix(problem.P)
         model.setObjective(0.5 * (x @ P @ x) + problem.q @ x if P.nnz else problem.q @ x)
-        equalities = (
-            model.addConstr(sparse.csr_matrix(problem.A) @ x == problem.b) if problem.A is not None else None
-        )
-        inequalities = (
-            model.addConstr(sparse.csr_matrix(problem.G) @ x <= problem.h) if problem.G is not None else None
-        )
+        equalities = model.addConstr(sparse.csr_matrix(problem.A) @ x == problem.b) if problem.A is not None else None
+        inequalities = model.addConstr(sparse.csr_matrix(problem.G) @ x <= problem.h) if problem.G is not None else None
         try:
             model.optimize()
         except gp.GurobiError as error:

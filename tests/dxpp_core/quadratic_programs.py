@@ -1,0 +1,77 @@
+"""Quadratic programs with known structure, and the independent check that every gradient is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dxpp_core import QPSolution, solve_qp
+from dxpp_core.reference import reduced_kkt_gradients
+
+NAMES = ("P", "q", "G", "h", "A", "b", "lb", "ub")
+
+
+@dataclass
+class Problem:
+    """Arguments of one QP by name; ``solve`` makes leaves of them."""
+
+    arguments: dict[str, Tensor]
+    leaves: dict[str, Tensor] = field(default_factory=dict)
+
+    def solve(self, **options: object) -> QPSolution:
+        self.leaves = {name: value.detach().clone().requires_grad_() for name, value in self.arguments.items()}
+        return solve_qp(**self.leaves, **options)  # type: ignore[arg-type]
+
+    def gradients(self, loss: Callable[[QPSolution], Tensor], **options: object) -> dict[str, Tensor]:
+        loss(self.solve(**options)).backward()
+        return {name: leaf.grad for name, leaf in self.leaves.items() if leaf.grad is not None}
+
+
+def make_problem(**arguments: object) -> Problem:
+    return Problem({k: torch.as_tensor(v, dtype=torch.float64) for k, v in arguments.items() if v is not None})
+
+
+def random_qp(n: int, m: int, seed: int, *, equalities: int | None = None) -> Problem:
+    """The paper's recipe (section 4.1): P = P'P'ᵀ + 1e-6 I, the rest standard normal, x = 1 strictly feasible."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    root, ones = normal(n, n), torch.ones(n, dtype=torch.float64)
+    p = m if equalities is None else equalities
+    G, A = normal(m, n), normal(p, n)
+    return make_problem(
+        P=root @ root.T + 1e-6 * torch.eye(n, dtype=torch.float64), q=normal(n), G=G, h=G @ ones + 1.0, A=A, b=A @ ones
+    )
+
+
+def reference_gradients(problem: Problem, solution: QPSolution, x_bar: np.ndarray) -> Mapping[str, np.ndarray]:
+    """Gradients of x̄ᵀx by the plain reduced KKT system; activity read off slacks and multipliers of the exact point."""
+    data = {name: value.numpy() for name, value in problem.arguments.items()}
+    n = data["q"].size
+    G, h = data.get("G", np.zeros((0, n))), data.get("h", np.zeros(0))
+    A = data.get("A", np.zeros((0, n)))
+    x, y, z, z_box = (t.detach().numpy() for t in (solution.x, solution.y, solution.z, solution.z_box))
+    row_size = np.linalg.norm(G, axis=1)
+    slack = (h - G @ x) / np.where(row_size > 0, row_size, 1.0)
+    active = z * np.where(row_size > 0, row_size, 1.0) > slack
+    lower = -z_box > x - data["lb"] if "lb" in data else np.zeros(n, dtype=bool)
+    upper = z_box > data["ub"] - x if "ub" in data else np.zeros(n, dtype=bool)
+    found = reduced_kkt_gradients(
+        data["P"], G, A, x, y, z, active=active, at_lower=lower, at_upper=upper & ~lower, x_bar=x_bar
+    )
+    return {name: getattr(found, name) for name in NAMES if name in data}
+
+
+def relative_error(found: np.ndarray | Tensor, truth: np.ndarray, floor: float = 1e-12) -> float:
+    return float(np.linalg.norm(np.asarray(found) - truth) / max(np.linalg.norm(truth), floor))
+
+
+def loss_weights(n: int, seed: int = 7) -> Tensor:
+    """Fixed random weights of a linear loss: never one that a constraint fixes."""
+    return torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
