@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from portfolio_dfl.backtest import run_ledger
+from portfolio_dfl.backtest.evaluation import performance_table
 from portfolio_dfl.backtest.inference import (
     Bootstrap,
     compare,
@@ -105,6 +106,31 @@ def test_ledgers_are_compared_in_sharpe_utility_and_regret(rng):
     assert [interval.estimate > 0 for interval in intervals] == [True, True, False]
     assert all(interval.excludes_zero for interval in intervals)
     assert intervals[1].estimate == pytest.approx(0.252, rel=1e-6)
+
+
+def test_what_is_compared_are_the_metrics_of_the_tables(rng):
+    first, second = book(rng.normal(0.001, 0.01, 200), "first"), book(rng.normal(0.0, 0.02, 200), "second")
+    conventions = {"risk_aversion": 3.0, "risk_free": 0.04}
+    table = performance_table([first, second], **conventions)
+    for interval in compare(first, second, bootstrap=QUICK, **conventions):
+        expected = table.loc["first", interval.statistic] - table.loc["second", interval.statistic]
+        assert interval.estimate == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_higher_level_gives_a_wider_interval(rng):
+    first, second = series(rng.normal(size=100)), series(rng.normal(size=100))
+    narrow, wide = (
+        paired_interval(first, second, {"mean": mean}, bootstrap=Bootstrap(level=level, replications=300))[0]
+        for level in (0.5, 0.99)
+    )
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_regrets_keep_their_strategy(rng):
+    books = [book(rng.normal(0.0, 0.01, 100), name) for name in ("one", "two")]
+    regrets = {"one": series(np.full(100, 3.0)), "two": series(np.full(100, 1.0))}
+    table = comparison_table(books, "two", regrets=regrets, bootstrap=QUICK)
+    assert table.loc[("one", "regret"), "estimate"] == 2.0
 
 
 def test_returns_without_volatility_have_no_sharpe_interval(rng):
