@@ -81,6 +81,8 @@ def wide_prices(
     DataError
         No dates, no prices, or columns that contradict each other.
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"prices must be a DataFrame, not {type(frame).__name__}: use series.to_frame('TICKER')")
     notes = notes_of(frame)
     table = _drop_fillers(_dates_to_index(frame, notes), notes)
     if table.shape[1] == 0:
@@ -98,6 +100,8 @@ def wide_prices(
     wide = wide.set_axis([str(column).strip() for column in wide.columns], axis=1)
     repeated = wide.columns[wide.columns.duplicated()].unique()
     if len(repeated):
+        if "" in repeated:
+            raise DataError("several columns have no name: complete the header")
         raise DataError(f"several columns are named {', '.join(map(repr, repeated[:5]))}: keep one of each")
     wide = _numbers_where_readable(wide, decimal)
     wide.attrs = {_NOTES: notes}

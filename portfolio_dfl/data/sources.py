@@ -18,6 +18,7 @@ import pandas as pd
 
 from portfolio_dfl.data.layouts import notes_of, wide_prices
 from portfolio_dfl.data.local_sources import EMBEDDED, EmbeddedSource, FileSource, FrameSource
+from portfolio_dfl.data.snapshot import SNAPSHOTS, SnapshotSource
 from portfolio_dfl.data.tidy import Day, as_day
 from portfolio_dfl.errors import DataError
 
@@ -264,7 +265,8 @@ def open_source(
     ----------
     source
         ``embedded`` or ``skfolio-factors``; ``yahoo``; the path of a CSV or Parquet file; or a snapshot: the
-        path of its folder, or of one of its versions.
+        path of its folder or of one of its versions, or its name (``etf7``, ``etf7@version``) in the folder
+        where snapshots lie by default.
     tickers, start, end
         What to ask Yahoo for; the other sources are cut by
         :func:`~portfolio_dfl.data.panel.build_panel`.
@@ -281,10 +283,9 @@ def open_source(
         if not tickers or start is None:
             raise DataError("source yahoo needs tickers and a start date")
         return YahooSource(tuple(tickers), start, end)
-    if Path(source).is_dir():
-        from portfolio_dfl.data.snapshot import SnapshotSource
-
-        return SnapshotSource(source)
+    for folder in (Path(source), SNAPSHOTS.joinpath(*word.split("@", 1))):
+        if folder.is_dir():
+            return SnapshotSource(folder)
     if not Path(source).is_file():
         raise DataError(
             f"no price source {word!r}: give embedded, yahoo, or the path of a CSV or Parquet file, or of a snapshot"

@@ -20,6 +20,7 @@ from portfolio_dfl.errors import DataError
 __all__ = ["Day", "TidyPrices", "as_day", "tidy_prices"]
 
 Day = str | dt.date
+_FIRST_YEAR, _LAST_YEAR = 1800, 2200
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def as_day(value: Day | None, name: str) -> pd.Timestamp | None:
         stamp = pd.Timestamp(value)
     except ValueError as error:
         raise DataError(f"{name}={value!r} is not a date: write it as YYYY-MM-DD") from error
-    if pd.isna(stamp):
+    if pd.isna(stamp) or not _FIRST_YEAR <= stamp.year <= _LAST_YEAR:
         raise DataError(f"{name}={value!r} is not a date: write it as YYYY-MM-DD")
     return stamp.tz_localize(None).normalize()
 
@@ -101,6 +102,7 @@ def tidy_prices(
     days, said = calendar_days(wide.index, zone="" if naive else exchange_zone(calendar))
     notes += [Flag("dates", note, "note") for note in said]
     wide, days = _drop_undated(wide, days, notes)
+    _refuse_impossible(days)
     kept = np.ones(len(days), dtype=bool)
     kept &= True if first is None else (days >= first)
     kept &= True if last is None else (days <= last)
@@ -148,6 +150,14 @@ def _drop_undated(
     if undated.all():
         raise DataError("the table has no rows with a date")
     return wide[~undated], days[~undated]
+
+
+def _refuse_impossible(days: pd.DatetimeIndex) -> None:
+    """No exchange has prices of other centuries: such dates are slips of the pen."""
+    wrong = (days.year < _FIRST_YEAR) | (days.year > _LAST_YEAR)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(f"row {row + 1} of the table is dated {days[row]:%Y-%m-%d}: correct the date")
 
 
 def _outside(days: pd.DatetimeIndex, start: Day | None, end: Day | None) -> str:

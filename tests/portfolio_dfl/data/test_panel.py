@@ -323,6 +323,24 @@ def test_wrong_arguments_are_named(arguments, message):
         build_panel(prices(), **arguments)
 
 
+def test_a_date_of_another_century_is_a_slip_that_is_named():
+    raw = prices()
+    raw.index = [f"{date:%Y-%m-%d}" for date in raw.index]
+    with pytest.raises(DataError, match="row 2 of the table is dated 9921-11-02"):
+        build_panel(raw.rename(index={"2021-11-02": "9921-11-02"}))
+
+
+def test_a_series_is_refused_with_the_way_out():
+    with pytest.raises(DataError, match="to_frame"):
+        build_panel(prices()["SPY"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "Int64", "object", "str", "category"])
+def test_numbers_of_any_type_become_float64(dtype):
+    raw = prices().round().astype("int64").astype(dtype)
+    assert (build_panel(raw, policies={"stale": "accept"}).prices.dtypes == np.float64).all()
+
+
 def test_raw_prices_are_never_changed():
     raw = prices()
     raw.iloc[3, 0] = np.nan

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from portfolio_dfl.data.panel import build_panel
+from portfolio_dfl.data.snapshot import freeze
 from portfolio_dfl.data.sources import (
     EmbeddedSource,
     FileSource,
@@ -64,6 +65,13 @@ def test_a_file_is_opened_by_path_and_describes_itself(tmp_path):
     assert isinstance(source, FileSource)
     assert build_panel(source.load()).tickers == ("SPY", "AGG")
     assert source.describe() == {"source": "file", "path": str(tmp_path / "prices.csv")}
+
+
+def test_a_snapshot_is_opened_by_name_version_or_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    version = freeze(CLOSES, "etf", arguments={}).version
+    for word in ("etf", f"etf@{version}", f"data/snapshots/etf/{version}"):
+        assert open_source(word).name == f"etf@{version}"
 
 
 def test_all_sources_fulfil_the_protocol():
