@@ -93,6 +93,9 @@ class AllocationConfig(Section):
     horizon: int = Field(default=5, ge=1, description="trading days planned ahead, H")
     risk_aversion: float = Field(default=10.0, gt=0, description="λ")
     turnover_limit: float = Field(default=0.2, gt=0, description="τ, L1 distance between consecutive weights")
+    transaction_cost: float = Field(
+        default=0.0, ge=0, lt=1, description="c, cost of trading one unit that the plan counts; the paper: none"
+    )
     solver: str = Field(default="auto", min_length=1, description="auto | piqp | gurobi | a name known to qpsolvers")
 
 
@@ -135,7 +138,7 @@ class TrainingConfig(Section):
         ge=1,
         description="consecutive samples a step; null: all; 1: the paper's pass through time",
     )
-    learning_rate: float = Field(default=1e-3, gt=0, description="of AdamW")
+    learning_rate: float = Field(default=1e-4, gt=0, description="of AdamW")
     weight_decay: float = Field(default=0.0, ge=0, description="of AdamW")
     gradient_clip: float | None = Field(default=None, gt=0, description="largest norm of a step's gradient")
     validation_samples: int = Field(

@@ -134,6 +134,7 @@ def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> Pred
         horizon=allocation.horizon,
         risk_aversion=allocation.risk_aversion,
         turnover_limit=allocation.turnover_limit,
+        transaction_cost=allocation.transaction_cost,
         solver=allocation.solver,
     )
     make = TwoStagePolicy if two_stage else DecisionFocusedPolicy

@@ -198,7 +198,7 @@ def _regret(config: StudyConfig, book: Ledger, returns: pd.DataFrame) -> pd.Seri
 
     window = config.training.realised_window
     if returns.index.searchsorted(book.daily.index[0]) + window > len(returns):
-        return pd.Series(dtype=float)  # too short to know any realised covariance
+        return pd.Series(index=pd.DatetimeIndex([]), dtype=float)  # too short to know any realised covariance
     table = decision_regret(
         book,
         returns,

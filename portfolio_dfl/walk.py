@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Walk", "WalkTask", "take_walk", "window_frame"]
 
 
+def _nothing() -> pd.Series[float]:
+    return pd.Series(index=pd.DatetimeIndex([]), dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class WalkTask:
     """What decides a walk's outcome.
@@ -62,7 +66,7 @@ class Walk:
     lane: Lane
     targets: pd.DataFrame
     failures: pd.DataFrame
-    squared_errors: pd.Series[float] = field(default_factory=lambda: pd.Series(dtype=np.float64))
+    squared_errors: pd.Series[float] = field(default_factory=_nothing)
 
 
 def take_walk(task: WalkTask) -> Walk:
@@ -147,4 +151,4 @@ def _squared_errors(policy: PredictOptimisePolicy, returns: pd.DataFrame) -> pd.
         realised = values[after : after + len(forecast)]
         if len(realised) == len(forecast):
             errors[date] = float(np.square(forecast - realised).mean())
-    return pd.Series(errors, dtype=np.float64)
+    return pd.Series(errors, index=pd.DatetimeIndex(list(errors)), dtype=np.float64)

@@ -1,0 +1,217 @@
+"""A study end to end on real prices: what it leaves, that it resumes to the same numbers, and on every backend."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.errors import ConfigError, DataError, TrackingError
+from portfolio_dfl.run_folder import RunFolder
+from portfolio_dfl.study import resume_study, run_study
+from portfolio_dfl.study_data import decision_span, load_panel
+from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.tracking.mlflow_store import open_store
+
+SMALL = {
+    "name": "small",
+    "data": {"source": "embedded", "start": "2018-01-02", "end": "2018-12-31"},
+    "covariance": {"window": 10},
+    "allocation": {"horizon": 2},
+    "forecasting": {"lookback": 10},
+    "training": {"samples": 20, "realised_window": 5, "retrain_every": 10, "epochs": 2},
+    "backtest": {"start": "2018-06-01", "end": "2018-08-31"},
+    "evaluation": {"bootstrap": 100},
+}
+
+
+def small(folder: Path, *overrides: str) -> StudyConfig:
+    return StudyConfig.parse(SMALL).override([f"tracking.folder={folder}", *overrides])
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+    return run_study(small(tmp_path_factory.mktemp("runs")))
+
+
+def same_weights(one: StudyResult, other: StudyResult) -> bool:
+    return one.weights.keys() == other.weights.keys() and all(
+        frame.equals(other.weights[label]) for label, frame in one.weights.items()
+    )
+
+
+def statuses(folder: Path, experiment: str = "small") -> dict[str, str]:
+    store = open_store(folder, experiment=experiment)
+    return {run.info.run_name: run.info.status for run in store.client.search_runs([store.experiment_id])}
+
+
+def test_the_table_has_a_row_for_each_strategy(done: StudyResult) -> None:
+    labels = ["Decision-focused", "Two-stage", "Equal weight", "Buy and hold", "Minimum variance"]
+    assert done.metrics.index.to_list() == labels
+    assert done.metrics[["cagr", "volatility", "sharpe", "max_drawdown", "turnover", "cost"]].notna().all().all()
+    shown = str(done)
+    assert all(label in shown for label in labels)
+    assert str(done.report) in shown
+    assert done.store in shown
+
+
+def test_the_result_shows_itself_in_a_notebook(done: StudyResult) -> None:
+    assert "<table>" in done._repr_html_()
+
+
+def test_windows_are_on_record_with_labels_that_end_in_time(done: StudyResult) -> None:
+    windows = done.windows
+    assert windows.groupby("strategy").size().to_dict() == {"decision_focused": 7, "two_stage": 7}
+    assert (windows["last_label_end"] <= windows["date"]).all()
+    assert (windows["failed"] == "").all()
+    assert windows["mse"].notna().all()
+
+
+def test_mlflow_holds_the_parent_and_a_child_for_each_strategy(done: StudyResult) -> None:
+    store = open_store(done.config.tracking.folder, experiment="small")
+    children = store.client.search_runs([store.experiment_id], f"tags.`mlflow.parentRunId` = '{done.run_id}'")
+    assert {run.info.run_name for run in children} == {
+        "decision_focused-seed0",
+        "two_stage-seed0",
+        "equal_weight",
+        "buy_and_hold",
+        "minimum_variance",
+    }
+    assert {run.info.status for run in children} == {"FINISHED"}
+    parent = store.client.get_run(done.run_id)
+    assert parent.data.params["training.epochs"] == "2"
+    assert parent.data.tags["data_sha256"] == done.facts["data_sha256"]
+    assert parent.data.tags["failed_windows"] == "0"
+    trained = next(run for run in children if run.info.run_name == "decision_focused-seed0")
+    assert trained.data.metrics["sharpe"] == done.metrics.loc["Decision-focused", "sharpe"]
+    assert len(store.client.get_metric_history(trained.info.run_id, "train_loss")) == 7
+    names = {entry.path for entry in store.client.list_artifacts(trained.info.run_id)}
+    assert names >= {"weights.parquet", "trades.parquet", "daily.parquet"}
+    assert {entry.path for entry in store.client.list_artifacts(done.run_id)} >= {"report.html", "config.yaml"}
+
+
+def test_the_run_folder_repeats_the_study(done: StudyResult) -> None:
+    folder = RunFolder.open(done.folder)
+    assert folder.config() == done.config
+    assert len(folder.load_windows()) == 14
+    assert pd.read_parquet(done.folder / "strategies/equal_weight/weights.parquet").equals(done.weights["Equal weight"])
+
+
+def test_resuming_a_finished_study_trains_nothing_and_finds_the_same(done: StudyResult) -> None:
+    files = {path: path.stat().st_mtime_ns for path in (done.folder / "windows").iterdir()}
+    again = resume_study(done.folder.name, root=done.config.tracking.folder)
+    assert same_weights(done, again)
+    assert again.run_id == done.run_id
+    assert {path: path.stat().st_mtime_ns for path in (done.folder / "windows").iterdir()} == files
+    store = open_store(done.config.tracking.folder, experiment="small")
+    child = store.find_run({"mlflow.parentRunId": done.run_id, "lane": "decision_focused-seed0"})
+    assert len(store.client.get_metric_history(child, "train_loss")) == 7
+
+
+def test_processes_find_the_same(done: StudyResult, tmp_path: Path) -> None:
+    parallel = run_study(small(tmp_path, "execution.backend=loky", "execution.workers=2"))
+    assert same_weights(done, parallel)
+
+
+def test_a_warm_start_resumes_to_the_same(tmp_path: Path) -> None:
+    first = run_study(small(tmp_path, "training.warm_start=true", "backtest.strategies=[decision_focused]"))
+    kept = sorted((first.folder / "windows").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for path in kept[3:]:
+        path.unlink()
+    assert same_weights(first, resume_study(first.folder))
+
+
+@pytest.mark.parametrize("windows", [0, 3, 9])
+def test_a_killed_study_resumes_to_the_same_numbers(done: StudyResult, tmp_path: Path, windows: int) -> None:
+    config = tmp_path / "small.yaml"
+    config.write_text(small(tmp_path / "runs").to_yaml())
+    command = [sys.executable, "-m", "portfolio_dfl.cli", "run", str(config)]
+    with (tmp_path / "output").open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        while process.poll() is None and len(list(tmp_path.glob("runs/small*/windows/*.pt"))) < windows:
+            time.sleep(0.01)
+        while process.poll() is None and not list(tmp_path.glob("runs/small*/windows")):
+            time.sleep(0.01)
+        process.kill()
+    (run,) = (tmp_path / "runs").glob("small*")
+    finished = {path: path.stat().st_mtime_ns for path in (run / "windows").glob("*.pt")}
+    resumed = resume_study(run)
+    assert same_weights(done, resumed)
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    assert len(list((run / "windows").iterdir())) == 14
+    assert set(statuses(tmp_path / "runs").values()) == {"FINISHED"}
+
+
+def test_a_terminated_study_leaves_no_run_open(tmp_path: Path) -> None:
+    config = tmp_path / "small.yaml"
+    config.write_text(small(tmp_path / "runs").to_yaml())
+    command = [sys.executable, "-m", "portfolio_dfl.cli", "run", str(config)]
+    with (tmp_path / "output").open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        while process.poll() is None and not list(tmp_path.glob("runs/small*/windows/*.pt")):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+    assert process.returncode == 128 + signal.SIGTERM, (tmp_path / "output").read_text()
+    assert set(statuses(tmp_path / "runs").values()) == {"KILLED"}
+
+
+def test_several_seeds_are_several_rows(tmp_path: Path) -> None:
+    names = "backtest.strategies=[decision_focused, equal_weight]"
+    result = run_study(small(tmp_path, names, "training.seeds=[0, 1]", "forecasting.predictor=mlp"))
+    assert result.metrics.index.to_list() == ["Decision-focused, seed 0", "Decision-focused, seed 1", "Equal weight"]
+    first, second = (result.weights[f"Decision-focused, seed {seed}"] for seed in (0, 1))
+    assert not first.equals(second)
+
+
+def test_a_failed_window_is_counted_and_shown(tmp_path: Path) -> None:
+    names = "backtest.strategies=[decision_focused, equal_weight]"
+    result = run_study(small(tmp_path, names, "training.learning_rate=1e6"))
+    assert len(result.failed_windows) == 7
+    assert "7 of 7 retrainings failed" in str(result)
+    assert "7 of 7 retrainings failed" in result.report.read_text()
+    equal, held = result.weights["Equal weight"], result.weights["Decision-focused"]
+    assert held.shape == equal.shape
+
+
+@pytest.mark.parametrize(
+    ("overrides", "error", "message"),
+    [
+        (["backtest.start=2018-01-10"], ConfigError, "the earliest start is"),
+        (["backtest.start=2020-01-10", "backtest.end=2020-02-01"], ConfigError, "no decision date lies between"),
+        (["allocation.horizon=300"], ConfigError, "use more data"),
+        (["data.source=absent.csv"], DataError, "absent.csv"),
+        (["data.tickers=[MTUM, NONE]"], DataError, "NONE"),
+        (["data.policies.gap=drop"], DataError, "gap"),
+        (["data.start=2035-01-01", "data.end=2036-01-01"], DataError, ""),
+    ],
+)
+def test_what_cannot_be_studied_is_refused_before_anything_is_written(
+    tmp_path: Path, overrides: list[str], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        run_study(small(tmp_path / "runs", *overrides))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_run_is_refused_naming_those_there_are(done: StudyResult) -> None:
+    with pytest.raises(TrackingError, match=done.folder.name):
+        resume_study("absent", root=done.config.tracking.folder)
+
+
+def test_the_span_ends_where_the_last_decision_earns_a_return(tmp_path: Path) -> None:
+    config = small(tmp_path, "backtest.end=null", "backtest.lag=1")
+    returns = load_panel(config).returns
+    span = decision_span(config, returns)
+    assert span.last_return == returns.index[-1]
+    assert span.dates[-1] == returns.index[-3]
+
+
+def test_a_run_folder_moves_with_its_files(done: StudyResult, tmp_path: Path) -> None:
+    copied = shutil.copytree(done.folder, tmp_path / "copy")
+    assert RunFolder.open(copied).prices().equals(RunFolder.open(os.fspath(done.folder)).prices())
