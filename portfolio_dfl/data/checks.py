@@ -18,11 +18,13 @@ __all__ = [
     "off_calendar",
     "runs_of",
     "stale_runs",
+    "unchanged_dates",
 ]
 
 STALE_SESSIONS = 10
 _STRAY_ROWS = 5
 _LONG_GAP = 20
+_MANY = 5
 
 
 def runs_of(mask: np.ndarray) -> list[tuple[int, int]]:
@@ -106,6 +108,22 @@ def stale_runs(prices: pd.DataFrame) -> list[Flag]:
                 )
             )
     return flags
+
+
+def unchanged_dates(prices: pd.DataFrame) -> list[Flag]:
+    """Dates on which none of five tickers or more has moved: prices of the day before, copied forward."""
+    values = prices.to_numpy()
+    both = ~np.isnan(values[1:]) & ~np.isnan(values[:-1])
+    same = ((values[1:] == values[:-1]) | ~both).all(axis=1) & (both.sum(axis=1) >= _MANY)
+    return [
+        Flag(
+            "unchanged_date",
+            f"none of {int(both[row].sum())} prices differs from the day before: copied forward?",
+            "warning",
+            date=prices.index[row + 1],
+        )
+        for row in np.flatnonzero(same).tolist()
+    ]
 
 
 def edge_flags(prices: pd.DataFrame, first: pd.Timestamp, last: pd.Timestamp) -> tuple[list[Flag], list[Flag]]:

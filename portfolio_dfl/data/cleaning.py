@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.data.checks import bad_prices, edge_flags, gap_flags, off_calendar, stale_runs
+from portfolio_dfl.data.checks import bad_prices, edge_flags, gap_flags, off_calendar, stale_runs, unchanged_dates
 from portfolio_dfl.data.flags import Flag, PanelReport, brief
 from portfolio_dfl.data.jumps import jump_flags
 from portfolio_dfl.data.policies import Policies, describe_choices
@@ -165,7 +165,8 @@ class _Work:
             self._forget([str(ticker) for ticker in empty])
 
     def check_stale(self) -> None:
-        """Long unchanged runs."""
+        """Long unchanged runs, and dates on which nothing moved."""
+        self.flags.extend(unchanged_dates(self.prices))
         flags = stale_runs(self.prices)
         choice = self._decide("stale", flags)
         if choice == "drop_ticker":

@@ -188,11 +188,13 @@ def _epoch_unit(series: pd.Series) -> Any:
 
 def _from_clocks(clocks: pd.DatetimeIndex, moments: pd.DatetimeIndex, zone: str) -> tuple[pd.DatetimeIndex, list[str]]:
     """Days of aware stamps, given what their own clocks show and which moments they are."""
-    known = clocks[clocks.notna()]
-    if (known == known.normalize()).all():
+    midnight = np.asarray((clocks == clocks.normalize()) | clocks.isna())
+    if midnight.all():
         return clocks.normalize(), ["time zones dropped: midnight of each clock is its calendar day"]
-    local = moments.tz_convert(zone).tz_localize(None)
-    return local.normalize(), [f"stamps with other times than midnight became calendar days in {zone}"]
+    local = moments.tz_convert(zone).tz_localize(None).normalize()
+    # Exchanges of several zones in one UTC index: midnight stays what it is, stamp by stamp.
+    days = pd.DatetimeIndex(np.where(midnight, clocks.normalize(), local))
+    return days, [f"stamps with other times than midnight became calendar days in {zone}"]
 
 
 def _at_midnight(stamps: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, list[str]]:

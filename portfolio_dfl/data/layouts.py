@@ -89,7 +89,7 @@ def wide_prices(
         raise DataError("the table has dates but no column of prices")
     long = _long_columns(table, price)
     if long is not None:
-        wide = _from_long(table, *long, notes)
+        wide = _from_long(table, *long, notes, asked_for=price is not None)
     else:
         pairs = _field_ticker_pairs(table.columns)
         wide = (
@@ -212,7 +212,7 @@ def _say_which(field: str, notes: list[str]) -> None:
         notes.append(f"no adjusted close in the table: {field!r} is used and taken to be adjusted")
 
 
-def _from_long(table: pd.DataFrame, ticker: int, price: int, notes: list[str]) -> pd.DataFrame:
+def _from_long(table: pd.DataFrame, ticker: int, price: int, notes: list[str], *, asked_for: bool) -> pd.DataFrame:
     """Pivot date, ticker, price; a second price for one date and ticker becomes a second row of that date."""
     rows, dates = pd.factorize(table.index)
     columns, tickers = pd.factorize(table.iloc[:, ticker])
@@ -225,7 +225,8 @@ def _from_long(table: pd.DataFrame, ticker: int, price: int, notes: list[str]) -
     cells[rows[first], columns[first]] = values[first]
     cells[np.arange(len(dates), len(cells)), columns[~first]] = values[~first]
     name = _plain_name(table.columns[price])
-    _say_which(name, notes)
+    if not asked_for:
+        _say_which(name, notes)
     index = pd.Index(dates).append(pd.Index(table.index[~first]))
     return pd.DataFrame(cells, index=index, columns=[str(label) for label in tickers])
 
@@ -272,7 +273,8 @@ def _from_pairs(
     wanted = (_plain_name(price),) if price is not None else (*_ADJUSTED, *_PLAIN)
     for field in wanted:
         if all((field, name) in pairs for name in tickers):
-            _say_which(field, notes)
+            if price is None:
+                _say_which(field, notes)
             positions = [pairs.index((field, name)) for name in tickers]
             return table.iloc[:, positions].set_axis(tickers, axis=1)
     found = ", ".join(sorted({field for field, _ in pairs}))
@@ -292,5 +294,6 @@ def _from_single_header(table: pd.DataFrame, ticker: str | None, price: str | No
         return table
     if ticker is None:
         raise DataError(f"the table holds {', '.join(names[:6])} of one ticker: name it with ticker='...'")
-    _say_which(field, notes)
+    if price is None:
+        _say_which(field, notes)
     return table.iloc[:, [names.index(field)]].set_axis([ticker], axis=1)

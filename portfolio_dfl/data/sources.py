@@ -145,7 +145,7 @@ class YahooSource:
         for first in range(0, len(self.tickers), self.batch):
             tickers = self.tickers[first : first + self.batch]
             answer, complaints = self._download(tickers)
-            parts.append(yahoo_prices(answer, tickers, complaints))
+            parts.append(yahoo_prices(answer, tickers, complaints, auto_adjust=self.auto_adjust))
         frame = pd.concat(parts, axis=1).sort_index() if len(parts) > 1 else parts[0]
         frame.attrs = {"notes": list(dict.fromkeys(note for part in parts for note in notes_of(part)))}
         return frame
@@ -218,7 +218,13 @@ def _listening(name: str) -> Iterator[list[str]]:
         logger.handlers, logger.propagate = before
 
 
-def yahoo_prices(answer: pd.DataFrame | None, tickers: Sequence[str], complaints: Sequence[str] = ()) -> pd.DataFrame:
+def yahoo_prices(
+    answer: pd.DataFrame | None,
+    tickers: Sequence[str],
+    complaints: Sequence[str] = (),
+    *,
+    auto_adjust: bool = True,
+) -> pd.DataFrame:
     """Adjusted closes of an answer of ``yfinance.download``, in either of its column shapes.
 
     Parameters
@@ -229,6 +235,8 @@ def yahoo_prices(answer: pd.DataFrame | None, tickers: Sequence[str], complaints
         Asked for, in this order.
     complaints
         What the library logged.
+    auto_adjust
+        Whether the library has adjusted the closes; otherwise Yahoo's field ``Adj Close`` is read.
 
     Raises
     ------
@@ -238,7 +246,7 @@ def yahoo_prices(answer: pd.DataFrame | None, tickers: Sequence[str], complaints
     only = tickers[0] if len(tickers) == 1 else None
     wide = pd.DataFrame()
     if answer is not None and not answer.empty:
-        wide = wide_prices(answer, ticker=only)
+        wide = wide_prices(answer, ticker=only, price="Close" if auto_adjust else "Adj Close")
     missing = [ticker for ticker in tickers if ticker not in wide or wide[ticker].isna().all()]
     if not missing:
         return wide[list(tickers)]

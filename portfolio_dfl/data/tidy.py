@@ -204,6 +204,6 @@ def _merge_repeated(prices: pd.DataFrame, notes: list[Flag]) -> pd.DataFrame:
             "intraday prices must be reduced to closes first"
         )
     for date, count in groups.size().items():
-        message, day = f"{count} rows with equal prices, one kept", pd.Timestamp(str(date))
+        message, day = f"{count} rows, equal where both have prices, became one", pd.Timestamp(str(date))
         notes.append(Flag("repeated_date", message, "note", date=day, count=int(count) - 1))
     return prices.groupby(level=0).first()

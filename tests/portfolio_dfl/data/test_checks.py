@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from portfolio_dfl.data.checks import gap_flags, runs_of, stale_runs
+from portfolio_dfl.data.checks import gap_flags, runs_of, stale_runs, unchanged_dates
 
 DATES = pd.bdate_range("2020-01-01", periods=400)
 
@@ -79,3 +79,16 @@ def test_a_few_stray_rows_before_a_long_hole_are_told_apart():
     frame.iloc[1:200] = np.nan
     (flag,) = gap_flags(frame, "XNYS")
     assert f"start={DATES[200]:%Y-%m-%d}" in flag.message
+
+
+def test_a_date_on_which_none_of_many_prices_moved_looks_copied_forward():
+    frame = prices(tickers=5)
+    frame.iloc[100] = frame.iloc[99]
+    (flag,) = unchanged_dates(frame)
+    assert (flag.kind, flag.severity, flag.date) == ("unchanged_date", "warning", DATES[100])
+    assert unchanged_dates(frame.iloc[:, :4]) == []
+
+
+def test_no_date_of_real_prices_looks_copied_forward(shared_data):
+    frame = pd.read_csv(shared_data / "etf7_adj_close.csv", index_col=0, parse_dates=True)
+    assert unchanged_dates(frame) == []

@@ -53,6 +53,11 @@ def test_midnight_of_tokyo_written_in_utc_becomes_its_day():
     assert days(pd.DatetimeIndex(["2021-03-11 15:00"], tz="UTC"), zone="Asia/Tokyo") == ["2021-03-12"]
 
 
+def test_midnights_of_london_and_new_york_in_one_utc_index_stay_their_days():
+    stamps = pd.DatetimeIndex(["2021-01-04 00:00", "2021-01-04 05:00", "2021-01-05 00:00"], tz="UTC")
+    assert days(stamps, zone="America/New_York") == ["2021-01-04", "2021-01-04", "2021-01-05"]
+
+
 def test_mixed_offsets_keep_the_day_that_each_clock_shows():
     texts = ["2021-03-12 00:00:00-05:00", "2021-03-15 00:00:00-04:00"]
     assert days(texts) == ["2021-03-12", "2021-03-15"]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from portfolio_dfl.data.layouts import notes_of
 from portfolio_dfl.data.panel import build_panel
 from portfolio_dfl.data.snapshot import freeze
 from portfolio_dfl.data.sources import (
@@ -117,6 +118,14 @@ def test_the_end_date_asked_of_yahoo_is_one_later_because_the_library_leaves_it_
 
 def test_an_answer_of_several_tickers_keeps_the_order_asked_for():
     pd.testing.assert_frame_equal(yahoo_prices(download(CLOSES), ["SPY", "AGG"]), CLOSES, check_names=False)
+
+
+def test_adjusted_closes_are_read_from_the_field_that_holds_them():
+    answer = pd.concat({"Close": CLOSES * 1.25, "Adj Close": CLOSES}, axis=1)
+    read = yahoo_prices(answer, ["SPY", "AGG"], auto_adjust=False)
+    pd.testing.assert_frame_equal(read, CLOSES, check_names=False)
+    assert notes_of(read) == []
+    assert notes_of(yahoo_prices(download(CLOSES), ["SPY", "AGG"])) == []
 
 
 @pytest.mark.parametrize("answer", [None, pd.DataFrame(), download(CLOSES).iloc[:0]])
