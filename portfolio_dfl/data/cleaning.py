@@ -69,7 +69,8 @@ def clean_prices(tidy: TidyPrices, policies: Policies, calendar: str | None) -> 
         work.check_stale,
         # A ticker that is dropped for its jumps must not first shorten the panel for the others.
         *([work.check_jumps] if jumps_drop else []),
-        work.check_edges,
+        work.check_end,
+        work.check_start,
         work.check_gaps,
         *([] if jumps_drop else [work.check_jumps]),
         work.require_complete,
@@ -180,29 +181,33 @@ class _Work:
             self._touch("stale", int((prices.isna() & self.prices.notna()).to_numpy().sum()))
             self.prices = prices
 
-    def check_edges(self) -> None:
-        """Tickers that start late or end early, measured by the range asked for, else by the panel."""
-        first, last = self._expected_range()
-        late, early = edge_flags(self.prices, first, last)
-        choices = self._decide("late_start", late), self._decide("early_end", early)
-        for name, choice, flags in zip(("late_start", "early_end"), choices, (late, early), strict=True):
-            if choice == "drop_ticker":
-                self._drop(name, flags)
-        if self.prices.shape[1] == 0:
-            return
-        present = self.prices.notna()
-        rows = np.ones(len(self.prices), dtype=bool)
-        if choices[0] == "start_later" and late:
-            rows &= self.prices.index >= present.idxmax().max()
-        if choices[1] == "end_earlier" and early:
-            rows &= self.prices.index <= present[::-1].idxmax().min()
-        for name, choice, flags in zip(("late_start", "early_end"), choices, (late, early), strict=True):
-            if flags and choice in ("start_later", "end_earlier"):
-                self._touch(name, int(self.prices[~rows].notna().to_numpy().sum()))
-        self._keep_rows(rows)
+    def check_end(self) -> None:
+        """Tickers that end early, measured by the range asked for, else by the panel."""
+        self._trim()
+        _, early = edge_flags(self.prices, *self._expected_range())
+        choice = self._decide("early_end", early)
+        if choice == "drop_ticker":
+            self._drop("early_end", early)
+        elif choice == "end_earlier" and early:
+            after = self.prices.index > self.prices.notna()[::-1].idxmax().min()
+            self._touch("early_end", int(self.prices[after].notna().to_numpy().sum()))
+            self._keep_rows(~after)
+
+    def check_start(self) -> None:
+        """Tickers that start late, measured by the range asked for, else by the panel."""
+        self._trim()
+        late, _ = edge_flags(self.prices, *self._expected_range())
+        choice = self._decide("late_start", late)
+        if choice == "drop_ticker":
+            self._drop("late_start", late)
+        elif choice == "start_later" and late:
+            before = self.prices.index < self.prices.notna().idxmax().max()
+            self._touch("late_start", int(self.prices[before].notna().to_numpy().sum()))
+            self._keep_rows(~before)
 
     def check_gaps(self) -> None:
         """Missing sessions and missing prices between two prices."""
+        self._trim()
         if self.calendar is not None:
             listed = sessions_between(self.calendar, self.prices.index[0], self.prices.index[-1])
             index = self.prices.index.union(listed)
@@ -236,6 +241,7 @@ class _Work:
         if self.failures or not self.prices.isna().to_numpy().any():
             return
         left = gap_flags(self.prices, self.calendar)
+        left += [flag for flags in edge_flags(self.prices, *self._expected_range()) for flag in flags]
         self.failures["gaps"] = [
             replace(flag, message=f"{flag.message}, still there after gaps={self.policies.gaps}") for flag in left
         ]
@@ -290,6 +296,13 @@ class _Work:
     def _forget(self, tickers: Sequence[str]) -> None:
         self.prices = self.prices.drop(columns=list(tickers))
         self.excused = self.excused.drop(columns=list(tickers))
+
+    def _trim(self) -> None:
+        """Rows at the edges that only a dropped ticker had prices on."""
+        filled = np.flatnonzero(self.prices.notna().any(axis=1).to_numpy())
+        if len(filled):
+            rows = np.arange(len(self.prices))
+            self._keep_rows((rows >= filled[0]) & (rows <= filled[-1]))
 
     def _keep_rows(self, rows: np.ndarray) -> None:
         if not rows.all():

@@ -86,10 +86,11 @@ def _column_jumps(moves: np.ndarray, market: np.ndarray) -> list[tuple[int, str,
         back = _reversal(excess, int(row), noise)
         if back is not None:
             taken_back = back
+            days = "one day" if back == row + 1 else f"{back - row} days"
             if back == row + 1 and abs(excess[row]) > _BAD_TICK:
-                found.append((int(row), "bad_tick", f"{percent}, taken back the next: a bad price?"))
+                found.append((int(row), "bad_tick", f"{percent}, taken back the next: looks like a bad price"))
             else:
-                found.append((int(row), "reversed_move", f"{percent}, taken back within {back - row} more"))
+                found.append((int(row), "reversed_move", f"{percent}, taken back within {days}"))
             continue
         if abs(excess[row]) < 6 * noise:
             continue

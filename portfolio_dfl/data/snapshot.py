@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 import pandas as pd
 
 from portfolio_dfl.data.flags import PanelReport
+from portfolio_dfl.data.manifest import MANIFEST, new_manifest, read_manifest
 from portfolio_dfl.data.panel import content_hash
 from portfolio_dfl.errors import DataError
 
@@ -33,10 +33,9 @@ __all__ = ["SNAPSHOTS", "Snapshot", "SnapshotSource", "freeze", "open_snapshot",
 #: Where snapshots lie by default, relative to the working directory.
 SNAPSHOTS = Path("data") / "snapshots"
 
-_PRICES, _MANIFEST, _CURRENT = "prices.parquet", "manifest.json", "current"
+_PRICES, _CURRENT = "prices.parquet", "current"
 _PARTIAL = ".partial-"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-_FORMAT = 1
 _ABANDONED_AFTER = 3600.0
 
 
@@ -94,7 +93,7 @@ class Snapshot:
         m = self.manifest
         arguments = ", ".join(f"{key}={value}" for key, value in m["arguments"].items())
         return (
-            f"{self.name}@{self.version}: {m['tickers']} tickers, {m['dates']} dates, {m['first']} to {m['last']}\n"
+            f"{self.name}@{self.version}: {m['tickers']} ticker{'s' if m['tickers'] > 1 else ''}, {m['dates']} dates, {m['first']} to {m['last']}\n"
             f"  {arguments}\n  fetched {m['fetched_at']}, sha256 {self.sha256}\n  {self.path}"
         )
 
@@ -156,13 +155,13 @@ def open_snapshot(name: str | Path, folder: str | Path | None = None) -> Snapsho
     else:
         word, _, wanted = str(name).partition("@")
         path = Path(folder) / word / wanted
-    if (path / _MANIFEST).is_file():
-        return Snapshot(path.resolve().parent.name, path, _read_manifest(path))
+    if (path / MANIFEST).is_file():
+        return Snapshot(path.resolve().parent.name, path, read_manifest(path))
     try:
-        current = (path / _CURRENT).read_text().strip()
+        current = (path / _CURRENT).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise DataError(f"no snapshot at {path}: make one with 'portfolio-dfl data fetch'") from error
-    return Snapshot(path.resolve().name, path / current, _read_manifest(path / current))
+    return Snapshot(path.resolve().name, path / current, read_manifest(path / current))
 
 
 def snapshot_folders(folder: str | Path) -> list[Path]:
@@ -213,74 +212,28 @@ def freeze(
     try:
         home.mkdir(parents=True, exist_ok=True)
         _sweep(home)
-        if not (target / _MANIFEST).is_file():
+        if not (target / MANIFEST).is_file():
             with _aside(home) as aside:
                 clean = prices.copy()
                 clean.attrs = {}
                 clean.to_parquet(aside / _PRICES)
-                manifest = _manifest(clean, digest, aside / _PRICES, arguments, report, completeness)
-                (aside / _MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-                _to_disk(aside / _PRICES, aside / _MANIFEST)
+                manifest = new_manifest(clean, digest, aside / _PRICES, arguments, report, completeness)
+                (aside / MANIFEST).write_text(
+                    json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+                )
+                _to_disk(aside / _PRICES, aside / MANIFEST)
                 try:
                     aside.rename(target)
                 except OSError:
                     # Another process froze the same content meanwhile: its version is as good.
-                    if not (target / _MANIFEST).is_file():
+                    if not (target / MANIFEST).is_file():
                         raise
         if make_current or not (home / _CURRENT).is_file():
             _point(home, target.name)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise DataError(f"snapshot {name} cannot be written under {folder}: {reason}") from error
-    return Snapshot(name, target, _read_manifest(target))
-
-
-def _manifest(
-    prices: pd.DataFrame,
-    digest: str,
-    file: Path,
-    arguments: Mapping[str, str],
-    report: PanelReport | None,
-    completeness: pd.DataFrame | None,
-) -> dict[str, Any]:
-    """What a version says about itself."""
-    table = {} if completeness is None else _as_texts(completeness)
-    findings: dict[str, int] = {}
-    for flag in () if report is None else report.flags:
-        findings[flag.kind] = findings.get(flag.kind, 0) + 1
-    return {
-        "format": _FORMAT,
-        "sha256": digest,
-        "file_sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
-        "arguments": dict(arguments),
-        "fetched_at": f"{pd.Timestamp.now(tz='UTC'):%Y-%m-%dT%H:%M:%SZ}",
-        "libraries": {"pandas": pd.__version__, "pyarrow": version("pyarrow")},
-        "tickers": prices.shape[1],
-        "dates": len(prices),
-        "first": f"{prices.index[0]:%Y-%m-%d}",
-        "last": f"{prices.index[-1]:%Y-%m-%d}",
-        "findings": findings,
-        "completeness": table,
-    }
-
-
-def _as_texts(completeness: pd.DataFrame) -> dict[str, Any]:
-    """Completeness table for JSON, with plain dates."""
-    table = completeness.assign(
-        first=completeness["first"].dt.strftime("%Y-%m-%d"), last=completeness["last"].dt.strftime("%Y-%m-%d")
-    )
-    rows: dict[str, Any] = json.loads(table.to_json(orient="index", double_precision=6))
-    return rows
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads((path / _MANIFEST).read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise DataError(f"{path / _MANIFEST} cannot be read: fetch the snapshot again") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise DataError(f"{path / _MANIFEST} is of another format than {_FORMAT}: fetch the snapshot again")
-    return manifest
+    return Snapshot(name, target, read_manifest(target))
 
 
 @contextmanager
@@ -315,7 +268,7 @@ def _point(home: Path, target: str) -> None:
     """Make a version the current one, in one step."""
     with _aside(home) as aside:
         pointer = aside / _CURRENT
-        pointer.write_text(target + "\n")
+        pointer.write_text(target + "\n", encoding="utf-8")
         _to_disk(pointer)
         pointer.replace(home / _CURRENT)
 

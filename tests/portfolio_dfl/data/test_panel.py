@@ -185,8 +185,25 @@ def test_a_ticker_that_stops_does_not_cut_the_panel_in_silence():
 
 @pytest.mark.parametrize("calendar", ["XNYS", None])
 def test_a_range_that_the_prices_do_not_fill_is_no_shorter_panel(calendar):
-    with pytest.raises(DataError, match=r"late_start.*early_end"):
+    with pytest.raises(DataError, match=r"early_end.*late_start"):
         build_panel(prices(), start="2020-01-01", end="2022-12-31", calendar=calendar)
+
+
+def test_a_dropped_ticker_does_not_make_the_others_late():
+    raw = prices()
+    raw.loc[:"2021-12-31", ["AGG", "SPY"]] = np.nan
+    raw.loc["2022-03-01":, "GLD"] = np.nan
+    panel = build_panel(raw, policies={"early_end": "drop_ticker"})
+    assert panel.tickers == ("AGG", "SPY")
+    assert panel.prices.index[0] == pd.Timestamp("2022-01-03")
+
+
+def test_both_edges_cut_are_counted_apart():
+    raw = prices()
+    raw.iloc[:4, 0] = np.nan
+    raw.iloc[-2:, 1] = np.nan
+    panel = build_panel(raw, policies={"late_start": "start_later", "early_end": "end_earlier"})
+    assert panel.report.touched == {"early_end=end_earlier": 4, "late_start=start_later": 8}
 
 
 def test_an_all_nan_first_row_is_left_out_with_a_note():
