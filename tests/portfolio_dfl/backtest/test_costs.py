@@ -31,6 +31,20 @@ def test_cost_levels_are_fresh_runs_at_these_costs(books):
     np.testing.assert_allclose(table.loc[("trading", 0.001)], expected)
 
 
+def test_fixed_costs_stay_at_every_level(books):
+    charged = books[0].with_costs(cost_rate=0.0, fixed_cost=1e-4)
+    table = cost_levels([charged], (0.0, 0.001))
+    expected = performance(books[0].with_costs(cost_rate=0.001, fixed_cost=1e-4))
+    np.testing.assert_allclose(table.loc[("trading", 0.001)], expected)
+
+
+def test_a_benchmark_that_trades_pays_the_same_rate(books, market):
+    rebalanced = run_ledger(pd.DataFrame(0.25, index=market.index, columns=market.columns), market, name="rebalanced")
+    rate = break_even_cost(books[0], rebalanced)
+    ends = [book.with_costs(cost_rate=rate).daily["wealth"].iloc[-1] for book in (books[0], rebalanced)]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
 def test_at_the_break_even_cost_both_end_with_the_same_wealth(books):
     rate = break_even_cost(*books)
     trading, holding = (book.with_costs(cost_rate=rate) for book in books)

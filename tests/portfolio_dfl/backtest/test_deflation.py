@@ -36,6 +36,22 @@ def test_the_deflated_sharpe_ratio_is_the_papers_example():
     assert probability == pytest.approx(0.9004, abs=5e-5)
 
 
+def test_a_series_is_deflated_by_its_own_moments_and_the_spread_of_annual_trials(rng):
+    net = series(rng.standard_t(4, size=800) * 0.01 + 0.001)
+    trials = [0.2, 0.9, 1.4, 0.1]
+    excess = net - (1.03 ** (1 / 252) - 1.0)
+    expected = deflated_sharpe_of_moments(
+        sharpe=excess.mean() / excess.std(),
+        observations=800,
+        skewness=float(((excess - excess.mean()) ** 3).mean() / excess.std(ddof=0) ** 3),
+        kurtosis=float(((excess - excess.mean()) ** 4).mean() / excess.std(ddof=0) ** 4),
+        trials=4,
+        trial_spread=float(np.std(trials, ddof=1)) / 252**0.5,
+    )
+    assert 0.05 < expected < 0.95
+    assert deflated_sharpe(net, trials, risk_free=0.03) == pytest.approx(expected, rel=1e-9)
+
+
 def test_more_trials_deflate_more(rng):
     net = series(rng.normal(0.001, 0.01, 500))
     spread = [0.0, 1.0]

@@ -64,6 +64,15 @@ def test_the_path_holds_the_estimates_of_single_windows(returns, estimator):
         np.testing.assert_array_equal(path[position], estimator(window))
 
 
+def test_a_path_that_is_estimated_in_pieces_has_every_date():
+    wide = np.random.default_rng(2).normal(size=(290, 500)) * 0.01
+    frame = pd.DataFrame(wide, index=pd.bdate_range("2020-01-01", periods=290))
+    dates, path = covariance_path(frame, RollingCovariance(250))
+    assert len(dates) == len(path) == 41
+    whole = RollingCovariance(250)(wide[-250:])
+    np.testing.assert_array_equal(path[-1], whole)
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_fewer_returns_than_assets_still_give_no_negative_variance(estimator):
     wide = np.random.default_rng(1).normal(size=(estimator.window, 60)) * 0.01
