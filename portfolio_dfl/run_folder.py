@@ -23,7 +23,7 @@ from portfolio_dfl.errors import TrackingError
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainedWindow
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "read_window"]
 
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
 
@@ -87,12 +87,13 @@ class RunFolder:
         plain = _plain(window)
         self._write(f"{_WINDOWS}/{window.key}.pt", lambda path: torch.save(plain, path))
 
+    def window_file(self, window: TrainedWindow) -> Path:
+        """Where a finished window is kept."""
+        return self.path / _WINDOWS / f"{window.key}.pt"
+
     def load_windows(self) -> dict[str, TrainedWindow]:
         """Finished windows by key."""
-        import torch
-
-        files = sorted((self.path / _WINDOWS).glob("[!.]*.pt"))
-        windows = [_restored(torch.load(file, weights_only=True)) for file in files]
+        windows = [read_window(file) for file in sorted((self.path / _WINDOWS).glob("[!.]*.pt"))]
         return {window.key: window for window in windows}
 
     def save_frame(self, name: str, frame: pd.DataFrame) -> Path:
@@ -115,6 +116,13 @@ class RunFolder:
         write(partial)
         os.replace(partial, target)
         return target
+
+
+def read_window(file: Path) -> TrainedWindow:
+    """Read one file of a run's ``windows`` folder."""
+    import torch
+
+    return _restored(torch.load(file, weights_only=True))
 
 
 def _plain(window: TrainedWindow) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def _complete(
         windows = train(config, folder, returns, span, children, show)
         walks = walk(config, returns, span, windows, show)
         result = evaluate(config, folder, returns, span, windows, walks, facts, parent)
-        record(result, folder, children, parent, time.perf_counter() - begin)
+        record(result, folder, windows, children, parent, time.perf_counter() - begin)
     return result
 
 

@@ -149,11 +149,12 @@ def evaluate(
 def record(
     result: StudyResult,
     folder: RunFolder,
+    windows: Windows,
     children: Mapping[Lane, TrackedRun],
     parent: TrackedRun,
     seconds: float,
 ) -> None:
-    """Put metrics and artifacts into MLflow and the run folder."""
+    """Put metrics, artifacts and models into MLflow and the run folder."""
     names = [str(column) for column in result.metrics.columns]
     for lane in result.lanes:
         run, book = children[lane], result.ledgers[lane.label]
@@ -168,6 +169,7 @@ def record(
             columns = [mine[name].to_list() for name in ("window", "mse", "regret")]
             run.log_series({int(n): {"mse": mse, "regret": regret} for n, mse, regret in zip(*columns, strict=True)})
             run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
+            _record_model(result, folder, run, lane, windows[lane], tickers=list(book.trades.columns))
     parent.log_file(result.report)
     frames = {"metrics": result.metrics, "costs": result.costs, "windows": result.windows}
     frames |= {"failures": result.failures, "data_flags": result.flags}
@@ -177,6 +179,37 @@ def record(
         parent.log_file(folder.save_frame(f"tables/{name}", frame.reset_index()), "tables")
     parent.set_tags({"failed_windows": len(result.failed_windows)})
     parent.log_metrics({"seconds": seconds, "retrainings": float(len(result.windows))})
+
+
+def _record_model(
+    result: StudyResult,
+    folder: RunFolder,
+    run: TrackedRun,
+    lane: Lane,
+    windows: Sequence[TrainedWindow],
+    tickers: Sequence[str],
+) -> None:
+    """Keep the newest window that did not fail as a model; register that of the first trained strategy."""
+    from portfolio_dfl.tracking.model import register_model, save_model, save_strategy
+
+    usable = [window for window in windows if not window.failed]
+    if not usable:
+        return
+    newest = usable[-1]
+    place = folder.path / "strategies" / lane.slug
+    save_strategy(
+        place / "strategy",
+        config_yaml=result.config.to_yaml(),
+        window_file=folder.window_file(newest),
+        slug=lane.slug,
+        tickers=tickers,
+    )
+    model = save_model(place / "model", place / "strategy", folder.prices().loc[: newest.date])
+    run.log_folder(model, "model")
+    name = result.config.tracking.register_as
+    first = next(other for other in result.lanes if other.trained)
+    if name is not None and lane == first:
+        register_model(run, name)
 
 
 def _spread(

@@ -24,7 +24,7 @@ from portfolio_dfl.errors import TrackingError
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["StudyStore", "TrackedRun", "open_store", "tracked_run"]
+__all__ = ["StudyStore", "TrackedRun", "download_model", "open_store", "tracked_run"]
 
 # The store's own limits on one request.
 _METRICS_A_BATCH = 1000
@@ -99,6 +99,23 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
     with FileLock(str(root / ".mlflow.lock"), timeout=300):
         location = (root / "artifacts" / experiment).as_uri()
         return StudyStore(local, experiment, _experiment_id(_client(local), experiment, location))
+
+
+def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | None = None) -> Path:
+    """Local folder of a registered model, ``models:/NAME/VERSION``.
+
+    Raises
+    ------
+    TrackingError
+        If the name or version is not in the store.
+    """
+    from mlflow.artifacts import download_artifacts
+
+    name, _, version = model.removeprefix("models:/").partition("/")
+    store = uri or f"sqlite:///{Path(folder).resolve() / 'mlflow.db'}"
+    with _reported(f"the request for {model}"):
+        source = _client(store).get_model_version(name, version).source
+        return Path(download_artifacts(artifact_uri=source, tracking_uri=store))
 
 
 class TrackedRun:
