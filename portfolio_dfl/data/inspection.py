@@ -11,9 +11,9 @@ import pandas as pd
 
 from portfolio_dfl.data.cleaning import Cleaned, clean_prices
 from portfolio_dfl.data.flags import Flag, PanelReport
-from portfolio_dfl.data.formats import read_prices_file
 from portfolio_dfl.data.policies import Policies, describe_choices
 from portfolio_dfl.data.sessions import best_calendar
+from portfolio_dfl.data.sources import FileSource, open_source
 from portfolio_dfl.data.tidy import Day, TidyPrices, tidy_prices
 
 __all__ = ["CheckReport", "check_file", "check_prices"]
@@ -129,12 +129,13 @@ def check_file(
     calendar: str | None = "XNYS",
     policies: Policies | Mapping[str, object] | None = None,
 ) -> CheckReport:
-    """Read a CSV or Parquet file and run every check on it.
+    """Read a CSV or Parquet file, or a snapshot, and run every check on it.
 
     Parameters
     ----------
     path
-        Of the file.
+        Of the file; or anything else that :func:`~portfolio_dfl.data.sources.open_source` finds offline: the folder
+        or name of a snapshot, ``embedded``.
     ticker
         Name of the only ticker, where the file does not say it; by default from the file name.
     tickers, start, end, calendar, policies
@@ -145,10 +146,11 @@ def check_file(
     DataError
         A file that cannot be read as prices.
     """
-    raw = read_prices_file(path, ticker=ticker)
+    source = FileSource(path, ticker=ticker) if Path(path).is_file() else open_source(path)
+    raw = source.load()
     return check_prices(
         raw,
-        name=Path(path).name,
+        name=source.name,
         tickers=tickers,
         start=start,
         end=end,

@@ -91,9 +91,10 @@ class Snapshot:
     def text(self) -> str:
         """Summary of the manifest."""
         m = self.manifest
+        tickers = f"{m['tickers']} ticker{'s' if m['tickers'] != 1 else ''}"
         arguments = ", ".join(f"{key}={value}" for key, value in m["arguments"].items())
         return (
-            f"{self.name}@{self.version}: {m['tickers']} ticker{'s' if m['tickers'] > 1 else ''}, {m['dates']} dates, {m['first']} to {m['last']}\n"
+            f"{self.name}@{self.version}: {tickers}, {m['dates']} dates, {m['first']} to {m['last']}\n"
             f"  {arguments}\n  fetched {m['fetched_at']}, sha256 {self.sha256}\n  {self.path}"
         )
 

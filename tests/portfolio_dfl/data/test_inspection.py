@@ -9,6 +9,7 @@ import pytest
 from portfolio_dfl.data.inspection import check_file, check_prices, completeness
 from portfolio_dfl.data.panel import build_panel
 from portfolio_dfl.data.sessions import sessions_between
+from portfolio_dfl.errors import DataError
 
 # What the report of each messy file must say: kind of finding, place or fact.
 EXPECTED = {
@@ -115,6 +116,12 @@ def test_a_check_says_what_its_policies_would_do():
     filled = check_prices(prices, policies={"gaps": "forward_fill:1"})
     assert filled.usable
     assert "policy gaps=forward_fill:1 touched 1 cells" in filled.text()
+
+
+def test_the_embedded_sample_and_a_missing_file_are_checked_by_name():
+    assert check_file("embedded").usable
+    with pytest.raises(DataError, match=r"no price source 'nowhere\.csv'"):
+        check_file("nowhere.csv")
 
 
 def test_weekly_prices_are_called_so():
