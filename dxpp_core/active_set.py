@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import NonConvexError
 from .factorization import System
-from .sensitivity import ActiveRows, KKTSolution, hold, refine, solve_by_kkt_factor
+from .sensitivity import ActiveRows, KKTSolution, hold, largest, refine, solve_by_kkt_factor
 
 __all__ = ["WEAK", "Certificate", "Point", "ScaledVectors", "certify", "guess_active", "polish"]
 
@@ -21,7 +21,8 @@ WEAK = 1e-10
 _CORRECTIONS = 12
 # A polished point solves its equality-constrained program up to this residual, relative to the terms it is made of.
 _EXACT = 1e-10
-# Its rows hold more closely: a larger residual there means rows that are almost, but not quite, multiples of each other.
+# Its rows hold more closely: a larger residual there means rows that are almost, but not quite, multiples of each
+# other.
 _EXACT_ROWS = 1e-12
 
 
@@ -58,7 +59,7 @@ class Certificate:
 
 @dataclass(slots=True)
 class Point:
-    """A primal-dual point of a scaled program with its active set; ``active`` is None until somebody needs its factor."""
+    """A primal-dual point of a scaled program with its active set; ``active`` is None until its factor is needed."""
 
     x: Vector
     y: Vector
@@ -66,10 +67,11 @@ class Point:
     rows: Mask
     lower: Mask | None
     upper: Mask | None
+    slack: Vector
     active: ActiveRows | None = None
     polished: bool = False
     weak: bool = False
-    corrections: int = field(default=0)
+    corrections: int = 0
 
     @property
     def box(self) -> Mask | None:
@@ -80,57 +82,58 @@ def _slack(system: System, vectors: ScaledVectors, x: Vector) -> Vector:
     return vectors.d - system.C_dot(x) if vectors.d.size else vectors.d
 
 
-def certify(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Certificate:
-    """Certificate of any primal-dual point of the scaled program."""
-    p = system.n_eq
+def certify(system: System, vectors: ScaledVectors, point: Point) -> Certificate:
+    """Certificate of a primal-dual point of the scaled program, from products with the matrices themselves."""
+    p, x, y, z_box = system.n_eq, point.x, point.y, point.z_box
     Px = system.P_dot(x)
     dual = Px + vectors.q
-    scale = max(vectors.dual_size, float(np.abs(Px).max()))
-    size_x = max(1.0, float(np.abs(x).max()))
+    scale = max(vectors.dual_size, largest(Px))
     xPx, qx = float(x.dot(Px)), float(x.dot(vectors.q))
-    terms, support, primal, sign = abs(qx) + abs(xPx), 0.0, 0.0, 0.0
+    support, primal, sign = 0.0, 0.0, 0.0
     if vectors.d.size:
         pull = system.Ct_dot(y)
         dual += pull
-        scale = max(scale, float(np.abs(pull).max()))
-        slack = _slack(system, vectors, x)
-        primal = max(float(np.abs(slack[:p]).max(initial=0.0)), -float(slack[p:].min(initial=0.0)))
-        sign = -float(y[p:].min(initial=0.0))
+        scale = max(scale, largest(pull))
+        if p:
+            primal = largest(point.slack[:p])
+        if vectors.d.size > p:
+            primal = max(primal, -float(point.slack[p:].min()))
+            sign = max(sign, -float(y[p:].min()))
         support = float(y.dot(vectors.d))
     if z_box is not None:
         dual += z_box
-        scale = max(scale, float(np.abs(z_box).max()))
-        if vectors.ub is not None:
-            primal = max(primal, float((x - vectors.ub).max()))
-            used = z_box > 0.0
-            support += float(z_box[used].dot(np.where(np.isfinite(vectors.ub[used]), vectors.ub[used], x[used])))
-            sign = max(sign, float(z_box[np.isinf(vectors.ub)].max(initial=0.0)))
-        if vectors.lb is not None:
-            primal = max(primal, float((vectors.lb - x).max()))
-            used = z_box < 0.0
-            support += float(z_box[used].dot(np.where(np.isfinite(vectors.lb[used]), vectors.lb[used], x[used])))
-            sign = max(sign, -float(z_box[np.isinf(vectors.lb)].min(initial=0.0)))
-    gap = abs(xPx + qx + support) / max(terms + abs(support), vectors.dual_size)
-    return Certificate(primal / size_x, max(float(np.abs(dual).max()), sign) / scale, gap)
+        scale = max(scale, largest(z_box))
+        for bound, side in ((vectors.ub, 1.0), (vectors.lb, -1.0)):
+            # At the bound it pushes against, a multiplier counts with that bound; pushing against none, as a wrong
+            # sign.
+            push = np.maximum(side * z_box, 0.0)
+            if bound is None:
+                sign = max(sign, float(push.max()))
+                continue
+            primal = max(primal, float((side * (x - bound)).max()))
+            infinite = np.isinf(bound)
+            if infinite.any():
+                sign = max(sign, float(push[infinite].max()))
+                bound = np.where(infinite, x, bound)
+            support += side * float(push.dot(bound))
+    gap = abs(xPx + qx + support) / max(abs(qx) + abs(xPx) + abs(support), vectors.dual_size)
+    return Certificate(primal / max(1.0, largest(x)), max(largest(dual), sign) / scale, gap)
 
 
 def guess_active(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Point:
     """Active where the multiplier outweighs the slack, both in the units of the equilibrated program."""
-    p = system.n_eq
-    if vectors.d.size:
-        rows = y > vectors.dual_size * _slack(system, vectors, x)
-        rows[:p] = True
-    else:
-        rows = np.zeros(0, dtype=bool)
+    p, size = system.n_eq, vectors.dual_size
+    slack = _slack(system, vectors, x)
+    rows = y > size * slack
+    rows[:p] = True
     if z_box is None:
-        return Point(x, y, None, rows, None, None)
-    size = vectors.dual_size
-    lower = -z_box > size * (x - vectors.lb) if vectors.lb is not None else np.zeros(x.size, dtype=bool)
-    upper = z_box > size * (vectors.ub - x) if vectors.ub is not None else np.zeros(x.size, dtype=bool)
+        return Point(x, y, None, rows, None, None, slack)
+    nothing = np.zeros(x.size, dtype=bool)
+    lower = -z_box > size * (x - vectors.lb) if vectors.lb is not None else nothing
+    upper = z_box > size * (vectors.ub - x) if vectors.ub is not None else nothing
     if vectors.fixed is not None:
-        lower |= vectors.fixed
-        upper &= ~vectors.fixed
-    return Point(x, y, z_box, rows, lower, upper)
+        lower, upper = lower | vectors.fixed, upper & ~vectors.fixed
+    return Point(x, y, z_box, rows, lower, upper, slack)
 
 
 def _box_target(vectors: ScaledVectors, point: Point) -> Vector | None:
@@ -145,76 +148,94 @@ def _box_target(vectors: ScaledVectors, point: Point) -> Vector | None:
 
 
 def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None:
-    """Solve the equality-constrained program on the guessed active set, correcting the set where the answer contradicts it.
+    """Solve the equality-constrained program on the guessed active set; correct the set where the answer contradicts.
 
     A multiplier of the wrong sign leaves the set, a violated row enters it, a few times over.  Returns None if no set
-    is found whose exact solution is feasible with multipliers of the right signs: the guess came from too rough a point.
+    is found whose exact solution is feasible with multipliers of the right signs: the guess came from too rough a
+    point.
     """
-    p = system.n_eq
     rows, lower, upper = guess.rows, guess.lower, guess.upper
-    point = guess
     seen: set[bytes] = set()
     for corrections in range(_CORRECTIONS):
-        key = rows.tobytes() + (lower.tobytes() + upper.tobytes() if lower is not None and upper is not None else b"")
-        if key in seen:
+        point = Point(guess.x, guess.y, guess.z_box, rows, lower, upper, guess.slack, corrections=corrections)
+        if corrections:
+            key = rows.tobytes() + b"".join(held.tobytes() for held in (lower, upper) if held is not None)
+            if key in seen:
+                return None
+            seen.add(key)
+        found = _solve_on(system, vectors, point)
+        if found is None:
             return None
-        seen.add(key)
-        point = Point(guess.x, guess.y, guess.z_box, rows, lower, upper)
-        try:
-            active = hold(system, rows, point.box)
-        except NonConvexError:
-            return None
-        start = KKTSolution(guess.x, guess.y, guess.z_box)
-        target = _box_target(vectors, point)
-        found = refine(system, active, vectors.q, vectors.d, target, start)
-        if found.residual > _EXACT or found.row_residual > _EXACT_ROWS:
-            found = solve_by_kkt_factor(system, active, vectors.q, vectors.d, target, found)
-        if not (found.residual <= _EXACT and found.row_residual <= _EXACT_ROWS):
-            return None
-        x, y, z_box = found.v, found.s, found.s_box
-        tolerance = WEAK * vectors.dual_size
-        size_x = WEAK * max(1.0, float(np.abs(x).max()))
-        wrong = False
-        smallest = np.inf
-        if rows.size > p:
-            slack = _slack(system, vectors, x)
-            # Each inequality shows one number: its multiplier if held, its slack if not.
-            shown = np.where(rows, y / tolerance, slack / size_x)[p:]
-            smallest = float(shown.min())
-            if smallest < -1.0:
-                wrong = True
-                bad = np.concatenate([np.zeros(p, dtype=bool), shown < -1.0])
-                rows = rows ^ bad
-        if z_box is not None and lower is not None and upper is not None:
-            free = ~(lower | upper)
-            box_shown = np.where(upper, z_box, -z_box) / tolerance
-            if vectors.fixed is not None:
-                box_shown[vectors.fixed] = np.inf
-            box_shown[free] = np.inf
-            smallest = min(smallest, float(box_shown.min()))
-            lower, upper, lower_before = lower & (box_shown >= -1.0), upper & (box_shown >= -1.0), lower
-            wrong |= bool((box_shown < -1.0).any())
-            if vectors.lb is not None:
-                room = np.where(free, x - vectors.lb, np.inf)
-                smallest = min(smallest, float(room.min()) / size_x)
-                if smallest < -1.0:
-                    below = room < -size_x
-                    wrong |= bool(below.any())
-                    lower = lower | below
-            if vectors.ub is not None:
-                room = np.where(free, vectors.ub - x, np.inf)
-                smallest = min(smallest, float(room.min()) / size_x)
-                if smallest < -1.0:
-                    above = room < -size_x
-                    wrong |= bool(above.any())
-                    upper = upper | above
-            if not wrong:
-                lower = lower_before
-        if not wrong:
-            if rows.size > p:
-                np.maximum(y[p:], 0.0, out=y[p:])
-            return Point(x, y, z_box, point.rows, point.lower, point.upper, active, True, smallest <= 1.0, corrections)
+        point.x, point.y, point.z_box, point.slack = found.v, found.s, found.s_box, _slack(system, vectors, found.v)
+        wrong_rows, least = _contradictions(system.n_eq, vectors, point)
+        wrong_box = None
+        if lower is not None and upper is not None:
+            wrong_box, least_box = _box_contradictions(vectors, point, lower, upper)
+            least = min(least, least_box)
+        if least >= -1.0:
+            point.polished, point.weak = True, least <= 1.0
+            if rows.size > system.n_eq:
+                np.maximum(point.y[system.n_eq :], 0.0, out=point.y[system.n_eq :])
+            return point
+        rows = rows ^ wrong_rows
+        if wrong_box is not None and lower is not None and upper is not None:
+            leaves, to_lower, to_upper = wrong_box
+            lower, upper = (lower & ~leaves) | to_lower, (upper & ~leaves) | to_upper
     return None
+
+
+def _solve_on(system: System, vectors: ScaledVectors, point: Point) -> KKTSolution | None:
+    """The exact solution with the rows and bounds of ``point`` held, or None where it cannot be had exactly."""
+    try:
+        active = point.active = hold(system, point.rows, point.box)
+    except NonConvexError:
+        return None
+    target = _box_target(vectors, point)
+    found = refine(system, active, vectors.q, vectors.d, target, KKTSolution(point.x, point.y, point.z_box))
+    if not (found.residual <= _EXACT and found.row_residual <= _EXACT_ROWS):
+        found = solve_by_kkt_factor(system, active, vectors.q, vectors.d, target, found)
+    return found if found.residual <= _EXACT and found.row_residual <= _EXACT_ROWS else None
+
+
+def _contradictions(n_eq: int, vectors: ScaledVectors, point: Point) -> tuple[Mask, float]:
+    """Inequalities whose multiplier (if held) or slack (if not) is negative, and the least of these over WEAK."""
+    wrong = np.zeros(point.rows.size, dtype=bool)
+    if point.rows.size == n_eq:
+        return wrong, np.inf
+    size_x = WEAK * max(1.0, largest(point.x))
+    shown = np.where(point.rows, point.y * (1.0 / (WEAK * vectors.dual_size)), point.slack * (1.0 / size_x))
+    least = float(shown[n_eq:].min())
+    if least < -1.0:
+        wrong[n_eq:] = shown[n_eq:] < -1.0
+    return wrong, least
+
+
+def _box_contradictions(
+    vectors: ScaledVectors, point: Point, lower: Mask, upper: Mask
+) -> tuple[tuple[Mask, Mask, Mask], float]:
+    """The same for bounds: variables that leave their bound, that reach the lower one, that reach the upper one."""
+    assert point.z_box is not None
+    nothing = np.zeros(lower.size, dtype=bool)
+    size_z, size_x = WEAK * vectors.dual_size, WEAK * max(1.0, largest(point.x))
+    push = np.where(upper, point.z_box, np.where(lower, -point.z_box, np.inf))
+    if vectors.fixed is not None:
+        push = np.where(vectors.fixed, np.inf, push)
+    least = float(push.min()) / size_z
+    below = above = None
+    free = ~(lower | upper)
+    if vectors.lb is not None:
+        below = np.where(free, point.x - vectors.lb, np.inf)
+        least = min(least, float(below.min()) / size_x)
+    if vectors.ub is not None:
+        above = np.where(free, vectors.ub - point.x, np.inf)
+        least = min(least, float(above.min()) / size_x)
+    if least >= -1.0:
+        return (nothing, nothing, nothing), least
+    return (
+        push < -size_z,
+        nothing if below is None else below < -size_x,
+        nothing if above is None else above < -size_x,
+    ), least
 
 
 def strict_rows(system: System, vectors: ScaledVectors, point: Point) -> tuple[Mask, Mask | None, Mask, Mask | None]:
@@ -231,8 +252,7 @@ def strict_rows(system: System, vectors: ScaledVectors, point: Point) -> tuple[M
     rows = point.rows.copy()
     weak = np.zeros(rows.size, dtype=bool)
     if rows.size > p:
-        slack = _slack(system, vectors, point.x)
-        weak = (point.y <= tolerance) & (slack <= size_x)
+        weak = (point.y <= tolerance) & (point.slack <= size_x)
         weak[:p] = False
         rows &= ~weak
     box, weak_box = point.box, None

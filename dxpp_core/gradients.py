@@ -4,7 +4,8 @@ With K[v; s; s_box] = [x̄; ȳ; z̄; z̄_box] on the active rows, a loss of (x, 
 
     ∂q = −v,   ∂P = −½(v xᵀ + x vᵀ),   ∂C = −(y vᵀ + s xᵀ),   ∂d = s,   ∂lb, ∂ub = s_box
 
-for C = [A; G], d = [b; h] and the multipliers y of both (section 3 of the paper; the plug-in differs in v, s and y only).
+for C = [A; G], d = [b; h] and the multipliers y of both (section 3 of the paper; the plug-in differs in v, s and y
+only).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .problem import NAMES, QuadraticProgram
+from .problem import QuadraticProgram
 from .solution_map import Sensitivities, SolutionMap
 
 __all__ = ["argument_gradients", "solution_tangents"]
@@ -20,61 +21,56 @@ __all__ = ["argument_gradients", "solution_tangents"]
 Array = NDArray[np.float64]
 
 
-def argument_gradients(solved: SolutionMap, found: Sensitivities, wanted: dict[str, bool]) -> dict[str, Array]:
-    """Gradients of the wanted arguments, each in the shape of its argument (summed over broadcast dimensions)."""
+Shape = tuple[int, ...]
+
+
+def argument_gradients(solved: SolutionMap, found: Sensitivities, wanted: dict[str, Shape]) -> dict[str, Array]:
+    """Gradients of the wanted arguments, summed over the batch dimensions that their shapes given here do not have."""
     program, x, v, s, p = solved.program, solved.x, found.v, found.s, solved.program.p
-    needs_rows = wanted["G"] or wanted["A"]
-    y = solved.multipliers() if needs_rows else None
+    y = solved.multipliers() if "G" in wanted or "A" in wanted else None
     out: dict[str, Array] = {}
-    for name in NAMES:
-        if not wanted[name]:
-            continue
+    for name, shape in wanted.items():
         if name == "q":
-            out[name] = _sum_to_argument(program, name, -v)
+            out[name] = _sum_to(program, shape, -v)
         elif name == "P":
-            half = _outer(program, name, v, x)
-            out[name] = -0.5 * (half + _outer(program, name, x, v))
+            out[name] = -0.5 * (_outer(program, name, shape, v, x) + _outer(program, name, shape, x, v))
         elif name in ("A", "G"):
             assert y is not None
             rows = slice(0, p) if name == "A" else slice(p, None)
-            out[name] = -(_outer(program, name, y[:, rows], v) + _outer(program, name, s[:, rows], x))
+            out[name] = -(_outer(program, name, shape, y[:, rows], v) + _outer(program, name, shape, s[:, rows], x))
         elif name in ("b", "h"):
-            out[name] = _sum_to_argument(program, name, s[:, :p] if name == "b" else s[:, p:])
+            out[name] = _sum_to(program, shape, s[:, :p] if name == "b" else s[:, p:])
         else:
-            out[name] = _sum_to_argument(program, name, found.s_lower if name == "lb" else found.s_upper)
+            out[name] = _sum_to(program, shape, found.s_lower if name == "lb" else found.s_upper)
     return out
 
 
-def _outer(program: QuadraticProgram, name: str, left: Array, right: Array) -> Array:
+def _outer(program: QuadraticProgram, name: str, shape: Shape, left: Array, right: Array) -> Array:
     """Σ left rightᵀ in the layout of a matrix argument: all of it, or its pattern only."""
-    array = program.arrays[name]
-    assert array is not None
-    shared = array.shape[: array.ndim - (1 if name in program.patterns else 2)]
-    alone = all(length == 1 for length in shared)
+    alone = all(length == 1 for length in shape[: len(shape) - (1 if name in program.patterns else 2)])
     if name in program.patterns:
         pattern = program.patterns[name]
         if alone:
-            total = np.einsum("ki,ki->i", left[:, pattern.rows], right[:, pattern.indices])
-            return total.reshape(array.shape)
-        return _sum_to_argument(program, name, left[:, pattern.rows] * right[:, pattern.indices])
+            total: Array = np.einsum("ki,ki->i", left[:, pattern.rows], right[:, pattern.indices])
+            return total.reshape(shape)
+        return _sum_to(program, shape, left[:, pattern.rows] * right[:, pattern.indices])
     if alone:
-        return (left.T @ right).reshape(array.shape)
-    return _sum_to_argument(program, name, left[:, :, None] * right[:, None, :])
+        return (left.T @ right).reshape(shape)
+    return _sum_to(program, shape, left[:, :, None] * right[:, None, :])
 
 
-def _sum_to_argument(program: QuadraticProgram, name: str, full: Array) -> Array:
-    """Sum [size, *core] over the batch dimensions along which the argument was broadcast."""
-    array = program.arrays[name]
-    assert array is not None
+def _sum_to(program: QuadraticProgram, shape: Shape, full: Array) -> Array:
+    """Sum [size, *core] over the batch dimensions along which an argument of this shape was broadcast."""
     if program.size == 1:
-        return full.reshape(array.shape)
+        return full.reshape(shape)
     core = full.shape[1:]
-    own = array.shape[: array.ndim - len(core)]
+    own = shape[: len(shape) - len(core)]
     batch = program.batch_shape
     full = full.reshape(batch + core)
     lead = len(batch) - len(own)
     axes = tuple(range(lead)) + tuple(lead + i for i, length in enumerate(own) if length == 1 and batch[lead + i] != 1)
-    return full.sum(axis=axes).reshape(array.shape)
+    total: Array = full.sum(axis=axes)
+    return total.reshape(shape)
 
 
 def solution_tangents(solved: SolutionMap, tangents: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
@@ -84,17 +80,17 @@ def solution_tangents(solved: SolutionMap, tangents: dict[str, Array]) -> tuple[
 
     def spread(name: str) -> Array:
         """The tangent of a vector argument, or of the values of a matrix, for each element."""
-        array = program.arrays[name]
-        assert array is not None
-        core = array.ndim - (1 if name in program.patterns or name not in ("P", "G", "A") else 2)
         tangent = tangents[name]
+        core = tangent.ndim - (1 if name in program.patterns or name not in ("P", "G", "A") else 2)
         shape = program.batch_shape + tangent.shape[core:]
-        return np.broadcast_to(tangent, shape).reshape(size, *tangent.shape[core:])
+        spread_out: Array = np.broadcast_to(tangent, shape).reshape(size, *tangent.shape[core:])
+        return spread_out
 
     def times(name: str, vector: Array, *, transpose: bool = False) -> Array:
         values = spread(name)
         if name not in program.patterns:
-            return np.einsum("kij,ki->kj" if transpose else "kij,kj->ki", values, vector)
+            product: Array = np.einsum("kij,ki->kj" if transpose else "kij,kj->ki", values, vector)
+            return product
         pattern = program.patterns[name]
         matrices = (pattern.matrix(np.ascontiguousarray(row)) for row in values)
         return np.stack([(M.T if transpose else M) @ row for M, row in zip(matrices, vector, strict=True)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ _CORE_RANK = {"P": 2, "q": 1, "G": 2, "h": 1, "A": 2, "b": 1, "lb": 1, "ub": 1}
 
 
 class _Call:
-    """One call of the layer: what was asked for, the patterns of sparse arguments, and the solved map once there is one."""
+    """One call of the layer: what was asked for, the patterns of sparse arguments, and in the end the solved map."""
 
     __slots__ = ("options", "patterns", "solved")
 
@@ -44,12 +45,18 @@ class _Call:
 
 
 def _to_numpy(tensor: Tensor) -> Array:
-    array: Array = tensor.detach().to(device="cpu", dtype=torch.float64).numpy()
+    tensor = tensor.detach()
+    if tensor.dtype is not torch.float64 or tensor.device.type != "cpu":
+        tensor = tensor.to(device="cpu", dtype=torch.float64)
+    array: Array = tensor.numpy()
     return array
 
 
 def _to_torch(array: Array, like: Tensor) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device=like.device, dtype=like.dtype)
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if like.dtype is not torch.float64 or like.device.type != "cpu":
+        tensor = tensor.to(device=like.device, dtype=like.dtype)
+    return tensor
 
 
 def _present(tensors: Sequence[Tensor | None]) -> dict[str, Tensor]:
@@ -88,44 +95,47 @@ class _SolveQP(torch.autograd.Function):
         if all(bar is None for bar in bars):
             return (None,) * (1 + len(NAMES))
         wanted = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
-        gradients = _Adjoint.apply(ctx.call, wanted, *bars, *ctx.saved_tensors)
-        return (None, *gradients)
+        return (None, *_apply_adjoint(ctx.call, wanted, *bars, *ctx.saved_tensors))
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
-        result: tuple[Tensor, ...] = _Tangent.apply(ctx.call, *tangents)
+        result: tuple[Tensor, ...] = _apply_tangent(ctx.call, *tangents, *ctx.saved_tensors)
         return result
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, *tensors: Tensor | None) -> tuple[Any, Any]:
-        names = [name for name, tensor in zip(NAMES, tensors, strict=True) if tensor is not None]
-        own = {}
-        for name, tensor, dim in zip(NAMES, tensors, in_dims[1:], strict=True):
-            if tensor is not None:
-                own[name] = tensor if dim is None else tensor.movedim(dim, 0)
-        mapped = {name for name, dim in zip(NAMES, in_dims[1:], strict=True) if dim is not None}
-        rank = max(own[name].dim() - call.core_rank(name) - (name in mapped) for name in names)
-        lifted: list[Tensor | None] = []
-        for name in NAMES:
-            tensor = own.get(name)
-            if tensor is not None and name in mapped:
-                missing = rank - (tensor.dim() - 1 - call.core_rank(name))
-                tensor = tensor.reshape(tensor.shape[0], *(1,) * missing, *tensor.shape[1:])
-            lifted.append(tensor)
-        return _SolveQP.apply(call, *lifted), (0, 0, 0, 0)
+        return _apply_solve(call, *_lift(call, tensors, in_dims[1:])), (0, 0, 0, 0)
+
+
+def _lift(call: _Call, tensors: Sequence[Tensor | None], dims: Sequence[int | None]) -> list[Tensor | None]:
+    """Arguments whose mapped dimension has become the first batch dimension of all."""
+    moved = [t if t is None or dim is None else t.movedim(dim, 0) for t, dim in zip(tensors, dims, strict=True)]
+    ranks = [
+        -1 if t is None else t.dim() - call.core_rank(name) - (dim is not None)
+        for name, t, dim in zip(NAMES, moved, dims, strict=True)
+    ]
+    rank = max(ranks)
+    return [
+        t if t is None or dim is None else t.reshape(t.shape[0], *(1,) * (rank - own), *t.shape[1:])
+        for t, dim, own in zip(moved, dims, ranks, strict=True)
+    ]
 
 
 class _Adjoint(torch.autograd.Function):
     """The vector-Jacobian product, as a function of its own so that vmap over cotangents (jacrev) has a rule."""
 
     @staticmethod
-    def forward(call: _Call, wanted: dict[str, bool], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+    def forward(call: _Call, wanted: dict[str, Any], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
         solved = call.map()
         size = solved.program.size
         bars = [None if bar is None else _to_numpy(bar).reshape(size, bar.shape[-1]) for bar in tensors[:4]]
         arguments = _present(tensors[4:])
-        found = solved.adjoint(*bars)
-        gradients = argument_gradients(solved, found, wanted)
+        shapes = {
+            name: tuple(wanted[name]) if isinstance(wanted[name], tuple) else tuple(argument.shape)
+            for name, argument in arguments.items()
+            if wanted[name]
+        }
+        gradients = argument_gradients(solved, solved.adjoint(*bars), shapes)
         return tuple(_to_torch(gradients[name], arguments[name]) if name in gradients else None for name in NAMES)
 
     @staticmethod
@@ -135,8 +145,8 @@ class _Adjoint(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
         raise DoubleBackwardError(
-            "second derivatives through solve_qp are not provided: the solution map is piecewise smooth and its gradient "
-            "is treated as a constant; detach the gradient, or call it without create_graph=True"
+            "second derivatives through solve_qp are not provided: its gradient is treated as a constant; "
+            "detach the gradient, or call it without create_graph=True"
         )
 
     @staticmethod
@@ -144,17 +154,46 @@ class _Adjoint(torch.autograd.Function):
         _Adjoint.backward(ctx)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, wanted: dict[str, bool], *tensors: Tensor | None) -> Any:
-        return _one_by_one(info.batch_size, in_dims[2:], tensors, lambda *slices: _Adjoint.apply(call, wanted, *slices))
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, wanted: dict[str, Any], *tensors: Tensor | None) -> Any:
+        if all(dim is None for dim in in_dims[6:]):
+            # Several cotangents of one solution.
+            return _one_by_one(info.batch_size, in_dims[2:], tensors, lambda *t: _apply_adjoint(call, wanted, *t))
+        # One cotangent for each of the mapped problems, whose gradients stay apart even where they share an argument.
+        arguments = _lift(call, tensors[4:], in_dims[6:])
+        batch = call.map().program.batch_shape
+        bars = [
+            None if bar is None else _full(bar if dim is None else bar.movedim(dim, 0), batch, dim is not None)
+            for bar, dim in zip(tensors[:4], in_dims[2:6], strict=True)
+        ]
+        apart: dict[str, Any] = dict(wanted)
+        own: dict[str, tuple[int, ...]] = {}
+        for name, argument, dim in zip(NAMES, tensors[4:], in_dims[6:], strict=True):
+            if argument is not None and wanted[name]:
+                shape = tuple(argument.shape if dim is None else argument.movedim(dim, 0).shape[1:])
+                missing = len(batch) - 1 - (len(shape) - call.core_rank(name))
+                apart[name] = (info.batch_size, *(1,) * missing, *shape)
+                own[name] = (info.batch_size, *shape)
+        found = _apply_adjoint(call, apart, *bars, *arguments)
+        outputs = tuple(
+            None if value is None else value.reshape(own[name]) for name, value in zip(NAMES, found, strict=True)
+        )
+        return outputs, tuple(None if value is None else 0 for value in outputs)
+
+
+def _full(bar: Tensor, batch: tuple[int, ...], mapped: bool) -> Tensor:
+    """A cotangent in the batch shape of all mapped problems."""
+    if not mapped:
+        bar = bar.unsqueeze(0)
+    return bar.expand(*batch, bar.shape[-1])
 
 
 class _Tangent(torch.autograd.Function):
     """The Jacobian-vector product, with a rule for vmap over tangents (jacfwd)."""
 
     @staticmethod
-    def forward(call: _Call, *tangents: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(call: _Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         solved = call.map()
-        given = _present(tangents)
+        given = _present(tensors[: len(NAMES)])
         like = next(iter(given.values()))
         batch = solved.program.batch_shape
         found = solution_tangents(solved, {name: _to_numpy(tangent) for name, tangent in given.items()})
@@ -173,8 +212,12 @@ class _Tangent(torch.autograd.Function):
         _Adjoint.backward(ctx)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, *tangents: Tensor | None) -> Any:
-        return _one_by_one(info.batch_size, in_dims[1:], tangents, lambda *slices: _Tangent.apply(call, *slices))
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, *tensors: Tensor | None) -> Any:
+        count = len(NAMES)
+        if all(dim is None for dim in in_dims[1 + count :]):
+            return _one_by_one(info.batch_size, in_dims[1:], tensors, lambda *t: _apply_tangent(call, *t))
+        tangents = _lift(call, tensors[:count], in_dims[1 : 1 + count])
+        return _apply_tangent(call, *tangents, *tensors[count:]), (0, 0, 0, 0)
 
 
 def _one_by_one(count: int, in_dims: Sequence[Any], tensors: Sequence[Tensor | None], function: Any) -> Any:
@@ -185,6 +228,17 @@ def _one_by_one(count: int, in_dims: Sequence[Any], tensors: Sequence[Tensor | N
         rows.append(function(*slices))
     outputs = tuple(None if column[0] is None else torch.stack(column) for column in zip(*rows, strict=True))
     return outputs, tuple(None if output is None else 0 for output in outputs)
+
+
+def _callable(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """``function.apply`` with the signature of ``forward`` noted down, which PyTorch looks up at every call."""
+    forward: Any = function.forward
+    forward.__signature__ = inspect.signature(forward)
+    apply: Callable[..., Any] = function.apply
+    return apply
+
+
+_apply_solve, _apply_adjoint, _apply_tangent = _callable(_SolveQP), _callable(_Adjoint), _callable(_Tangent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,18 +317,19 @@ def _split(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern])
     pointers = (tensor.crow_indices() if by_rows else tensor.ccol_indices()).cpu().numpy()
     minors = (tensor.col_indices() if by_rows else tensor.row_indices()).cpu().numpy()
     pointers, minors = pointers.reshape(-1, pointers.shape[-1]), minors.reshape(-1, minors.shape[-1])
-    if (pointers != pointers[0]).any() or (minors != minors[0]).any():
+    if len(pointers) > 1 and ((pointers != pointers[0]).any() or (minors != minors[0]).any()):
         raise ShapeError(f"the elements of the sparse batch {name} have different patterns; they must share one")
     rows, columns = int(tensor.shape[-2]), int(tensor.shape[-1])
+    values = tensor.values()
     majors = np.repeat(np.arange(pointers.shape[1] - 1), np.diff(pointers[0]))
+    if by_rows and (np.diff(majors * columns + minors[0]) > 0).all():
+        patterns[name] = SparsePattern(pointers[0], minors[0], (rows, columns))
+        return values
     i, j = (majors, minors[0]) if by_rows else (minors[0], majors)
     order = np.lexsort((j, i))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=rows))])
     patterns[name] = SparsePattern(indptr, j[order], (rows, columns))
-    values = tensor.values()
-    if (order[1:] < order[:-1]).any():
-        values = values[..., torch.from_numpy(order).to(values.device)]
-    return values
+    return values[..., torch.from_numpy(order).to(values.device)]
 
 
 def _split_coo(name: str, tensor: Tensor, patterns: dict[str, SparsePattern]) -> Tensor:
@@ -332,9 +387,10 @@ def solve_qp(
     tolerance : float
         What every residual of the returned certificate meets, relative, in the equilibrated program.
     method : {"exact", "penalty"}
-        ``"exact"``: the sensitivities of the reduced KKT system to machine precision.  ``"penalty"``: the paper's plug-in
-        estimate with smoothing ``delta`` and strength ``zeta``, with (``prune=True``) or without pruning of inactive rows;
-        without pruning, a large ``delta`` gives informative gradients at vertices, where the exact ones vanish.
+        ``"exact"``: the sensitivities of the reduced KKT system to machine precision.  ``"penalty"``: the paper's
+        plug-in estimate with smoothing ``delta`` and strength ``zeta``, with (``prune=True``) or without pruning of
+        inactive rows; without pruning, a large ``delta`` gives informative gradients at vertices, where the exact
+        ones vanish.
     polish : bool
         Replace the solver's point by the exact solution on its active set where that is feasible and optimal.
     strict : bool
@@ -362,7 +418,8 @@ def solve_qp(
 
     References
     ----------
-    Linghu, Liu and Deng, "A Penalty Approach for Differentiation Through Black-Box Quadratic Programming Solvers", 2026.
+    Linghu, Liu and Deng, "A Penalty Approach for Differentiation Through Black-Box Quadratic Programming Solvers",
+    2026.
     """
     if method not in ("exact", "penalty"):
         raise ValueError(f"method is {method!r}; it is 'exact' or 'penalty'")
@@ -375,7 +432,7 @@ def solve_qp(
     patterns: dict[str, SparsePattern] = {}
     tensors = [_split(name, tensor, patterns) for name, tensor in zip(NAMES, (P, q, G, h, A, b, lb, ub), strict=True)]
     call = _Call(options, patterns)
-    x, y, z, z_box = _SolveQP.apply(call, *tensors)
+    x, y, z, z_box = _apply_solve(call, *tensors)
     return QPSolution(x, y, z, z_box, "solved", call)
 
 

@@ -1,8 +1,9 @@
 """Stiffness of rows: how strongly the penalty Hessian H = P + Cᵀ diag(κ) C holds each active row.
 
-Two choices.  *Row-scaled* stiffness κ_i = t / ‖C_i‖² in the equilibrated program makes H a preconditioner of the KKT system
-that a few steps of refinement turn into the exact solution; it does not depend on multipliers or units.  The paper's
-plug-in (section 3, W/δ) takes κ from the curvature of the softplus penalty with strengths ρ = ζ‖ν‖∞ and α = ζ‖μ‖∞.
+Two choices.  *Row-scaled* stiffness κ_i = t / ‖C_i‖² in the equilibrated program makes H a preconditioner of the KKT
+system that a few steps of refinement turn into the exact solution; it does not depend on multipliers or units.  The
+paper's plug-in (section 3, W/δ) takes κ from the curvature of the softplus penalty with strengths ρ = ζ‖ν‖∞ and α =
+ζ‖μ‖∞.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class _StructureCache:
     def get(self, P: SparsePattern, C: SparsePattern, n_eq: int) -> SparseStructure:
         digest = hashlib.blake2b(digest_size=16)
         for array in (P.indptr, P.indices, C.indptr, C.indices):
-            digest.update(array)
+            digest.update(array.tobytes())
         key = (digest.digest(), P.shape, C.shape, n_eq)
         with self._lock:
             structure = self._known.get(key)
@@ -77,8 +77,8 @@ class QuadraticProgram:
     Parameters
     ----------
     arrays : dict
-        float64 arrays by name, absent ones None.  Vectors [*batch, k]; dense matrices [*batch, r, n]; sparse matrices by
-        the values [*batch, nnz] of their pattern.
+        float64 arrays by name, absent ones None.  Vectors [*batch, k]; dense matrices [*batch, r, n]; sparse matrices
+        by the values [*batch, nnz] of their pattern.
     patterns : dict
         ``SparsePattern`` of each sparse matrix.
 
@@ -253,7 +253,7 @@ class QuadraticProgram:
             system = self._dense_system(k, kept) if self._sparse is None else self._sparse_system(k, kept)
             if system.has_curvature and system.smallest_curvature_is_negative():
                 raise NonConvexError(
-                    "P is not positive semidefinite: the problem is not convex; symmetrise and shift P, or check its sign",
+                    "P is not positive semidefinite: the problem is not convex; check the sign of P or shift it",
                     batch_element=self.unravel(k),
                 )
             self._systems[key] = system
@@ -314,11 +314,8 @@ class QuadraticProgram:
             top = float(np.abs(D * q).max())
             c = 1.0 / top if top > 0.0 else 1.0
         q = c * D * q
-        d = (
-            E * (np.concatenate([b, h]) if b is not None and h is not None else b if b is not None else h)
-            if E.size
-            else E
-        )
+        limits = [part for part in (b, h) if part is not None]
+        d = E * np.concatenate(limits) if limits else E
         lb = lb / D if lb is not None else None
         ub = ub / D if ub is not None else None
         alpha = expected_size(q, system.has_curvature, d[:p], d[p:], lb, ub)

@@ -47,7 +47,7 @@ def reduced_kkt_gradients(
     y_bar: Array | None = None,
     z_bar: Array | None = None,
 ) -> ReferenceGradients:
-    """Gradients of a loss with derivatives ``x_bar`` [n], ``y_bar`` [p], ``z_bar`` [m] at a solution x [n], y [p], z [m].
+    """Gradients of a loss with derivatives ``x_bar`` [n], ``y_bar`` [p], ``z_bar`` [m] at a solution.
 
     Parameters
     ----------

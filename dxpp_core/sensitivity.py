@@ -3,10 +3,12 @@
 The system is K [v; s] = [−g; d] on the active rows B, K = [[P, Bᵀ], [B, 0]].  With stiffness κ and the factor of
 H = P + BᵀκB the augmented-Lagrangian iteration
 
-    v ← v + H⁻¹(r₁ + Bᵀκ r₂),   s ← s + κ(B dv − r₂),   r₁ = −g − Pv − Bᵀs,   r₂ = d − Bv
+    dv = H⁻¹(r₁ + Bᵀκ r₂),   r₂ ← r₂ − B dv,   ds = −κ r₂,   r₁ ← r₁ − P dv − Bᵀds
 
-gains a factor of about κ a step, whether or not the rows of B are independent.  The same iteration polishes the solver's
-point (g = q, d = right-hand sides, started there), solves for adjoints, and for tangents.
+gains a factor of about κ a step, whether or not the rows of B are independent.  The residuals are carried along, not
+recomputed: so r₂ never becomes rounding noise that κ would blow up in s, and a step costs one product with each of P, B
+and Bᵀ.  The same iteration polishes the solver's point (g = q, d = right-hand sides, started there), solves for
+adjoints, and for tangents.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
 from scipy import sparse
+from scipy.linalg.blas import idamax
 from scipy.sparse.linalg import LinearOperator, gmres, splu
 
 from .factorization import Factor, System
@@ -27,6 +29,7 @@ __all__ = [
     "ActiveRows",
     "KKTSolution",
     "hold",
+    "largest",
     "refine",
     "solve_by_kkt_factor",
     "solve_by_least_squares",
@@ -45,6 +48,11 @@ _DIRECTIONS = 48
 _POWERS = 8
 _FLAT = 1e-9
 _EPS = float(np.finfo(np.float64).eps)
+
+
+def largest(v: Vector) -> float:
+    """Largest magnitude in a vector that has entries, by one BLAS call."""
+    return abs(float(v[idamax(v)]))
 
 
 @dataclass(slots=True)
@@ -74,8 +82,8 @@ class KKTSolution:
 
 def hold(system: System, rows: Mask, box: Mask | None) -> ActiveRows:
     """Factor the penalty Hessian that holds these rows and bounds."""
-    kappa = rows * (STIFFNESS / system.row_norms() ** 2)
-    kappa_box = None if box is None else box * STIFFNESS
+    kappa = rows * (STIFFNESS / system.row_norms() ** 2) if rows.size else np.zeros(0)
+    kappa_box = None if box is None else np.where(box, STIFFNESS, 0.0)
     return ActiveRows(rows, box, kappa, kappa_box, system.factor(kappa, kappa_box))
 
 
@@ -83,7 +91,7 @@ def refine(
     system: System,
     active: ActiveRows,
     g: Vector,
-    d: Vector,
+    d: Vector | None,
     d_box: Vector | None,
     start: KKTSolution | None = None,
 ) -> KKTSolution:
@@ -91,100 +99,84 @@ def refine(
 
     Parameters
     ----------
-    g : (n,); d : (m,); d_box : (n,) or None
+    g : (n,); d : (m,) or None for zero; d_box : (n,) or None for zero
         Entries of ``d`` and ``d_box`` on inactive rows and bounds are ignored.
     start : KKTSolution, optional
         Where to begin; components that the system does not determine stay where they begin.
     """
     rows, box, kappa, kappa_box = active.rows, active.box, active.kappa, active.kappa_box
-    n_rows = rows.size
-    # A point of the equilibrated program is measured against its units, which are one; a right-hand side against itself.
-    floor = 0.0 if start is None else 1.0
-    size_g = max(float(np.abs(g).max()), floor)
-    size_d = floor
-    if n_rows:
-        d = np.where(rows, d, 0.0)
-        size_d = max(size_d, float(np.abs(d).max()))
+    has_rows = rows.size > 0
+    # A point of the equilibrated program is measured against its units, which are one; a right-hand side against
+    # itself.
+    terms = size_v = 0.0 if start is None else 1.0
+    v, s, s_box = np.zeros(g.size), np.zeros(rows.size), None if box is None else np.zeros(g.size)
+    r1, r2, r_box = -g, np.zeros(rows.size), None if box is None else np.zeros(g.size)
+    if has_rows and d is not None:
+        r2 = np.where(rows, d, 0.0)
     if box is not None and d_box is not None:
-        d_box = np.where(box, d_box, 0.0)
-        size_d = max(size_d, float(np.abs(d_box).max()))
-    if start is None:
-        v, s, s_box = np.zeros(g.size), np.zeros(n_rows), None if box is None else np.zeros(g.size)
-        r1, r2, r_box = -g, d, d_box
-        size_v = 0.0
-    else:
-        v, s, s_box = (
-            start.v,
-            np.where(rows, start.s, 0.0),
-            None if box is None else np.where(box, start.s_box, 0.0),
-        )
-        if box is not None:
-            v = np.where(box, d_box, v)
-        r1 = -(system.P_dot(v) + g)
-        if n_rows:
+        r_box = np.where(box, d_box, 0.0)
+    if start is not None:
+        v = start.v if box is None or r_box is None else np.where(box, r_box, start.v)
+        r1 = r1 - system.P_dot(v)
+        if has_rows:
+            s = np.where(rows, start.s, 0.0)
             r1 -= system.Ct_dot(s)
-            r2 = np.where(rows, d - system.C_dot(v), 0.0)
-        else:
-            r2 = d
-        if box is not None:
+            r2 = np.where(rows, r2 - system.C_dot(v), 0.0)
+        if box is not None and start.s_box is not None:
+            s_box = np.where(box, start.s_box, 0.0)
             r1 -= s_box
             r_box = np.zeros(g.size)
-        else:
-            r_box = None
-        size_v = float(np.abs(v).max())
-    norms = system.row_norms() if n_rows else None
-    best, best_size = KKTSolution(v, s, s_box), np.inf
+    terms = max(terms, largest(r1))
+    rhs = r1
+    if has_rows and (start is not None or d is not None):
+        rhs = rhs + system.Ct_dot(kappa * r2)
+        size_v = max(size_v, largest(r2))
+    if r_box is not None and kappa_box is not None and d_box is not None:
+        rhs = rhs + kappa_box * r_box
+        size_v = max(size_v, largest(r_box))
+    best_size = size = row_size = np.inf
     for _ in range(_STEPS):
-        rhs = r1
-        if n_rows:
-            rhs = rhs + system.Ct_dot(kappa * r2)
-        if r_box is not None:
-            rhs = rhs + kappa_box * r_box
         dv = active.factor.solve(rhs)
         v = v + dv
-        if n_rows:
-            s = s + kappa * (system.C_dot(dv) - r2)
-        if r_box is not None:
-            s_box = s_box + kappa_box * (dv - r_box)
-            v = np.where(box, d_box, v)
-            r_box = np.zeros(g.size)
-        Pv = system.P_dot(v)
-        r1 = -(Pv + g)
-        size_v = max(float(np.abs(v).max()), size_d)
-        scale_1 = max(float(np.abs(Pv).max()), size_g)
-        size = row_size = 0.0
-        if n_rows:
-            r2 = np.where(rows, d - system.C_dot(v), 0.0)
-            worst = np.abs(r2)
-            # Below rounding, r2 is noise; multiplied by κ it would spoil s.
-            if (worst <= 8.0 * _EPS * norms * np.sqrt(v.dot(v)) + 4.0 * _EPS * size_d).all():
-                r2 = np.zeros(n_rows)
-            elif size_v > 0.0:
-                size = float(worst.max()) / size_v
-            row_size = size
-            pull = system.Ct_dot(s)
-            r1 -= pull
-            scale_1 = max(scale_1, float(np.abs(pull).max()))
-        if s_box is not None:
-            r1 -= s_box
-        if scale_1 > 0.0:
-            size = max(size, float(np.abs(r1).max()) / scale_1)
-        if size < best_size:
-            stalled = size > 0.25 * best_size
-            best, best_size = KKTSolution(v, s, s_box, size, row_size), size
-        else:
-            stalled = True
-        if stalled or size <= 2.0 * _EPS:
+        Pdv = system.P_dot(dv)
+        terms, size_v = max(terms, largest(Pdv)), max(size_v, largest(dv))
+        r1 = r1 - Pdv
+        row_size = 0.0
+        back = None
+        if has_rows:
+            r2 = r2 - system.C_dot(dv)
+            r2 *= rows
+            ds = -kappa * r2
+            s = s + ds
+            back = system.Ct_dot(ds)
+            row_size = largest(r2)
+        if box is not None and r_box is not None and s_box is not None and kappa_box is not None:
+            r_box = (r_box - dv) * box
+            ds_box = -kappa_box * r_box
+            s_box = s_box + ds_box
+            back = ds_box if back is None else back + ds_box
+            row_size = max(row_size, largest(r_box))
+        rhs = r1
+        if back is not None:
+            terms = max(terms, largest(back))
+            r1 = r1 - back
+            rhs = r1 - back
+        row_size /= size_v or 1.0
+        size = max(largest(r1) / (terms or 1.0), row_size)
+        if size <= 2.0 * _EPS or not size <= 0.25 * best_size:
             break
-    return best
+        best_size = size
+    if box is not None and s_box is not None:
+        v = np.where(box, 0.0 if d_box is None else d_box, v)
+    return KKTSolution(v, s, s_box, size, row_size)
 
 
 def undetermined_directions(system: System, active: ActiveRows, g: Vector) -> Vector:
     """Orthonormal directions [k, n] that ``g`` sees and along which x is not determined.
 
-    They span the part of ``g`` in the common null space of P, the active rows and the active bounds.  There H is nothing
-    but its ridge ε, so powers of ε H⁻¹ leave that part and remove the rest; each direction found is checked against P and
-    the rows themselves, which tells it from one of small curvature.
+    They span the part of ``g`` in the common null space of P, the active rows and the active bounds.  There H is
+    nothing but its ridge ε, so powers of ε H⁻¹ leave that part and remove the rest; each direction found is checked
+    against P and the rows themselves, which tells it from one of small curvature.
     """
     size = float(np.sqrt(g.dot(g)))
     left, found = g, np.zeros((0, g.size))
@@ -210,7 +202,7 @@ def undetermined_directions(system: System, active: ActiveRows, g: Vector) -> Ve
 
 
 def solve_by_kkt_factor(
-    system: System, active: ActiveRows, g: Vector, d: Vector, d_box: Vector | None, begin: KKTSolution
+    system: System, active: ActiveRows, g: Vector, d: Vector | None, d_box: Vector | None, begin: KKTSolution
 ) -> KKTSolution:
     """The same system by a sparse LU factorisation of the KKT matrix itself, for what holds refinement up.
 
@@ -230,7 +222,9 @@ def solve_by_kkt_factor(
     except RuntimeError:
         return begin
     preconditioner = LinearOperator(K.shape, factor.solve)
-    target = np.concatenate([-g, d[held], np.zeros(0) if d_box is None else d_box[held_box]])
+    rhs_rows = np.zeros(held.size) if d is None else d[held]
+    rhs_box = np.zeros(held_box.size) if d_box is None else d_box[held_box]
+    target = np.concatenate([-g, rhs_rows, rhs_box])
     size_target = float(np.abs(target).max(initial=0.0))
 
     def left_by(u: Vector) -> tuple[Vector, float, float]:
@@ -258,7 +252,7 @@ def solve_by_kkt_factor(
 
 
 def solve_by_least_squares(
-    system: System, active: ActiveRows, g: Vector, d: Vector, d_box: Vector | None
+    system: System, active: ActiveRows, g: Vector, d: Vector | None, d_box: Vector | None
 ) -> KKTSolution:
     """The same system by an orthogonal factorisation of the KKT matrix itself: the last resort, O((n + m)³).
 
@@ -266,28 +260,21 @@ def solve_by_least_squares(
     smallest norm, which drops the part of g that no v can meet.
     """
     P, C = system.dense()
-    n = g.size
-    held = [C[active.rows]]
-    rhs_rows = [d[active.rows]]
-    if active.box is not None and d_box is not None:
-        held.append(np.eye(n)[active.box])
-        rhs_rows.append(d_box[active.box])
-    B = np.concatenate(held)
+    n, n_held = g.size, int(active.rows.sum())
+    held_box = np.zeros(0, dtype=np.intp) if active.box is None else np.flatnonzero(active.box)
+    B = np.concatenate([C[active.rows], np.eye(n)[held_box]])
+    rhs_rows = np.zeros(n_held) if d is None else d[active.rows]
+    rhs_box = np.zeros(held_box.size) if d_box is None else d_box[held_box]
     K = np.block([[P, B.T], [B, np.zeros((B.shape[0], B.shape[0]))]])
-    rhs = np.concatenate([-g, *rhs_rows])
+    rhs = np.concatenate([-g, rhs_rows, rhs_box])
     U, sigma, Vt = np.linalg.svd(K)
     keep = sigma > sigma[0] * K.shape[0] * _EPS
     inverse = (Vt[keep].T / sigma[keep]) @ U[:, keep].T
     solution = inverse @ rhs
     for _ in range(3):
         solution += inverse @ (rhs - K @ solution)
-    left = np.abs(rhs - K @ solution).max() if rhs.size else 0.0
-    s = np.zeros(active.rows.size)
-    k = n + int(active.rows.sum())
-    s[active.rows] = solution[n:k]
-    s_box = None
-    if active.box is not None:
-        s_box = np.zeros(n)
-        s_box[active.box] = solution[k:]
-    scale = max(float(np.abs(rhs).max(initial=0.0)), 1e-300)
-    return KKTSolution(solution[:n], s, s_box, float(left) / scale)
+    left = rhs - K @ solution
+    s, s_box = np.zeros(active.rows.size), np.zeros(n)
+    s[active.rows], s_box[held_box] = solution[n : n + n_held], solution[n + n_held :]
+    residual = largest(left) / (largest(rhs) or 1.0)
+    return KKTSolution(solution[:n], s, None if active.box is None else s_box, residual, residual)

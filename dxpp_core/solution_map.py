@@ -1,7 +1,7 @@
 """The map from the data of a batch of QPs to (x, y, z, z_box), with its derivatives, in NumPy.
 
-Forward: equilibrate, solve by a black box, read off the active set, polish with one factor, certify.  Backward and tangent:
-the same factor again (Algorithm 1 of the paper with the exact refinement of :mod:`dxpp_core.sensitivity`).
+Forward: equilibrate, solve by a black box, read off the active set, polish with one factor, certify.  Backward and
+tangent: the same factor again (Algorithm 1 of the paper with the exact refinement of :mod:`dxpp_core.sensitivity`).
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class DifferentiabilityWarning:
 
     ``kind``: ``"weakly active"`` (slack and multiplier of these rows are zero: they are left out of the active set),
     ``"not unique"`` (the loss sees components of x or of the multipliers that the problem does not determine: they are
-    held), or ``"not polished"`` (no active set reproduces the solver's point exactly: the guess from that point is used).
-    ``rows`` index G, ``bounds`` index x.
+    held), or ``"not polished"`` (no active set reproduces the solver's point exactly: the guess from that point is
+    used). ``rows`` index G, ``bounds`` index x.
     """
 
     kind: Literal["weakly active", "not unique", "not polished"]
@@ -174,13 +174,13 @@ class SolutionMap:
             self.timings.polish += time.perf_counter() - start
         assert raw is not None
         point = point or guess
-        certificate = certify(system, vectors, point.x, point.y, point.z_box)
+        certificate = certify(system, vectors, point)
         if not certificate.worst <= self.options.tolerance:
             explain_failure(problem, raw, self.program.unravel(k))
             raise SolverAccuracyError(
                 f"the solver stopped ({raw.message or raw.status.value}) at a point whose certificate is primal "
-                f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}, which misses the tolerance "
-                f"{self.options.tolerance:.0e}; loosen tolerance= or choose another solver=",
+                f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}; it misses the "
+                f"tolerance {self.options.tolerance:.0e}: loosen tolerance= or choose another solver=",
                 batch_element=self.program.unravel(k),
             )
         self.solved.append(_Solved(element, point, certificate, raw.iterations))
@@ -224,17 +224,17 @@ class SolutionMap:
             )
 
     def _warn_weak(self, k: int, element: Element, point: Point) -> None:
-        """Warn about weakly active rows, unless every movement that the strictly active ones allow leaves them tight."""
+        """Warn about weakly active rows, unless all that the strictly active ones allow leaves them tight."""
         system, vectors = element.system, element.vectors
         rows, box, weak, weak_box = strict_rows(system, vectors, point)
         if not weak.any() and (weak_box is None or not weak_box.any()):
             return
         strictly = hold(system, rows, box)
-        seen_rows = [int(i) for i in np.flatnonzero(weak) if _can_move(system, strictly, i)]
+        seen_rows = [int(i) for i in np.flatnonzero(weak) if _can_move(system, strictly, int(i))]
         seen_box = (
             []
             if weak_box is None
-            else [int(j) for j in np.flatnonzero(weak_box) if _can_move_bound(system, strictly, j)]
+            else [int(j) for j in np.flatnonzero(weak_box) if _can_move_bound(system, strictly, int(j))]
         )
         if not seen_rows and not seen_box:
             return
@@ -267,7 +267,7 @@ class SolutionMap:
         m_kept = point.y.size
         back = vectors.alpha / vectors.c
         y = back * system.E * point.y
-        slack = vectors.alpha * (vectors.d - system.C_dot(point.x)) / system.E if m_kept else point.y
+        slack = vectors.alpha * point.slack / system.E if m_kept else point.y
         rows, box = point.rows, point.box
         multipliers, gaps, active = [y], [slack], [rows]
         if box is not None and point.lower is not None and point.upper is not None and point.z_box is not None:
@@ -289,11 +289,12 @@ class SolutionMap:
             kappa_box = vectors.c * system.D**2 * (kappa[m_kept : m_kept + n] + kappa[m_kept + n :])
         return ActiveRows(kappa_rows > 0.0, box, kappa_rows, kappa_box, system.factor(kappa_rows, kappa_box))
 
-    def _sensitivity(self, k: int, g: Array, d: Array, d_box: Array | None, *, by_loss: bool) -> KKTSolution:
+    def _sensitivity(self, k: int, g: Array, d: Array | None, d_box: Array | None, *, by_loss: bool) -> KKTSolution:
         """Scaled solution of K[v; s; s_box] = [−g; d; d_box] at element k, by whatever method was chosen."""
         one = self.solved[k]
         system, active = one.element.system, self._held(k)
         if self.options.penalty is not None:
+            d = np.zeros(active.rows.size) if d is None else d
             rhs = -g + (system.Ct_dot(active.kappa * d) if d.size else 0.0)
             if active.kappa_box is not None and d_box is not None:
                 rhs = rhs + active.kappa_box * d_box
@@ -301,8 +302,6 @@ class SolutionMap:
             s = active.kappa * (system.C_dot(v) - d) if d.size else d
             s_box = None if active.kappa_box is None else active.kappa_box * (v if d_box is None else v - d_box)
             return KKTSolution(v, s, s_box, 0.0)
-        if active.box is not None and d_box is None:
-            d_box = np.zeros(g.size)
         found = refine(system, active, g, d, d_box)
         if found.residual <= _TRUSTED:
             return found
@@ -316,7 +315,15 @@ class SolutionMap:
         return self._hard_sensitivity(k, active, g, d, d_box, found, by_loss=by_loss)
 
     def _hard_sensitivity(
-        self, k: int, active: ActiveRows, g: Array, d: Array, d_box: Array | None, found: KKTSolution, *, by_loss: bool
+        self,
+        k: int,
+        active: ActiveRows,
+        g: Array,
+        d: Array | None,
+        d_box: Array | None,
+        found: KKTSolution,
+        *,
+        by_loss: bool,
     ) -> KKTSolution:
         """Where refinement fails: drop what the problem does not determine, and at last factor K itself."""
         system = self.solved[k].element.system
@@ -348,10 +355,12 @@ class SolutionMap:
             element = self.solved[k].element
             system, c = element.system, element.vectors.c
             g = -c * system.D * x_bar[k] if x_bar is not None else np.zeros(n)
-            d = np.zeros(system.E.size)
-            if y_bar is not None:
+            d = None
+            if y_bar is not None or z_bar is not None:
+                d = np.zeros(system.E.size)
+            if d is not None and y_bar is not None:
                 d[:p] = system.E[:p] * y_bar[k]
-            if z_bar is not None and m:
+            if d is not None and z_bar is not None and m:
                 d[p:] = system.E[p:] * (z_bar[k] if element.kept is None else z_bar[k, element.kept])
             d_box = z_box_bar[k] / system.D if z_box_bar is not None else None
             self._write(out, k, self._sensitivity(k, g, d, d_box, by_loss=True))
@@ -429,14 +438,7 @@ def _can_move_bound(system: System, strictly: ActiveRows, variable: int) -> bool
 
 def _moves(system: System, strictly: ActiveRows, gradient: Array) -> bool:
     """Whether the tangent space of the strictly active rows holds a direction that changes ``gradient``ᵀx."""
-    box = strictly.box
-    found = refine(
-        system,
-        strictly,
-        -gradient,
-        np.zeros(strictly.rows.size),
-        None if box is None else np.zeros(gradient.size),
-    )
+    found = refine(system, strictly, -gradient, None, None)
     return bool(abs(gradient.dot(found.v)) > 1e-7 * gradient.dot(gradient))
 
 

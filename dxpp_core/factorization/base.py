@@ -15,8 +15,9 @@ __all__ = ["RIDGE", "Factor", "System"]
 
 Vector = NDArray[np.float64]
 
-# Added to the diagonal of the penalty Hessian, in units of the largest entry of the scaled P (which is 1).  It makes the
-# factor exist where neither P nor an active row has curvature; refinement against the matrix without it removes its bias.
+# Added to the diagonal of the penalty Hessian, in units of the largest entry of the scaled P (which is 1).  It makes
+# the factor exist where neither P nor an active row has curvature; refinement against the matrix without it removes its
+# bias.
 RIDGE = 1e-10
 
 

@@ -69,13 +69,16 @@ class DenseSystem:
         self._norms: Array | None = None
 
     def P_dot(self, v: Array) -> Array:
-        return self.P.dot(v)
+        product: Array = self.P.dot(v)
+        return product
 
     def C_dot(self, v: Array) -> Array:
-        return self.C.dot(v)
+        product: Array = self.C.dot(v)
+        return product
 
     def Ct_dot(self, s: Array) -> Array:
-        return self.Ct.dot(s)
+        product: Array = self.Ct.dot(s)
+        return product
 
     def row_norms(self) -> Array:
         if self._norms is None:

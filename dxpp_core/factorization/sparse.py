@@ -1,8 +1,8 @@
 """Sparse matrices: everything that depends on the pattern alone is worked out once and kept with it.
 
-The penalty Hessian has one fixed pattern, that of all rows and bounds, inactive ones with stiffness zero; its ordering and
-symbolic analysis are QDLDL's (Stellato et al. 2020, AMD ordering) and are reused.  Rows with many entries are not folded
-into it but stand beside it in quasi-definite form [[H, Bᵀ], [B, −κ⁻¹]].
+The penalty Hessian has one fixed pattern, that of all rows and bounds, inactive ones with stiffness zero; its
+ordering and symbolic analysis are QDLDL's (Stellato et al. 2020, AMD ordering) and are reused.  Rows with many
+entries are not folded into it but stand beside it in quasi-definite form [[H, Bᵀ], [B, −κ⁻¹]].
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ class SparseStructure:
         """Entries of (P + Pᵀ)/2 on the symmetric pattern, from those of P on its own."""
         straight, mirrored = self._P_from
         nnz = self.P.nnz
-        return 0.5 * (np.bincount(straight, data, minlength=nnz) + np.bincount(mirrored, data, minlength=nnz))
+        total = np.bincount(straight, data, minlength=nnz) + np.bincount(mirrored, data, minlength=nnz)
+        halved: Array = np.asarray(0.5 * total, dtype=np.float64)
+        return halved
 
     def _plan_hessian(self) -> None:
         n, C = self.n, self.C
@@ -123,14 +125,14 @@ class SparseStructure:
         position_of_long = np.zeros(max(C.shape[0], 1), dtype=np.int64)
         position_of_long[self.long_rows] = n + np.arange(k)
         size = n + k
-        i = [
+        i: list[NDArray[Any]] = [
             self.P.rows[upper],
             C.indices[left],
             np.arange(n),
             C.indices[self.long_entries],
             n + np.arange(k),
         ]
-        j = [
+        j: list[NDArray[Any]] = [
             self.P.indices[upper],
             C.indices[right],
             np.arange(n),
@@ -171,7 +173,7 @@ def _pairs_of_rows(C: SparsePattern, lengths: NDArray[Any]) -> tuple[Positions, 
 def _curvature_blocks(
     P: SparsePattern,
 ) -> list[tuple[Positions, Positions, Positions, tuple[int, int]]] | None:
-    """Connected blocks of P by size, for the convexity check: entries, (block, row, column) and shape; None if too large."""
+    """Connected blocks of P by size, for the convexity check; None if one is too large."""
     n = P.shape[0]
     count, label = csgraph.connected_components(P.matrix(np.ones(P.nnz)), directed=False)
     sizes = np.bincount(label, minlength=count)
@@ -340,7 +342,8 @@ class SparseSystem:
                 np.where(held, -1.0 / np.where(held, stiff, 1.0), -1.0),
             ]
         )
-        return _LDLFactor(s, np.bincount(s.positions, values, minlength=s.H_nnz))
+        data: Array = np.bincount(s.positions, values, minlength=s.H_nnz).astype(np.float64, copy=False)
+        return _LDLFactor(s, data)
 
     def dense(self) -> tuple[Array, Array]:
         return self.P.toarray(), self.C.toarray()

@@ -5,18 +5,18 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ..errors import SolverNotFoundError
 
 __all__ = ["Matrix", "RawSolution", "Solver", "SolverProblem", "Status", "find_solver", "register_solver"]
 
 Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64] | sparse.csc_matrix
+# An array or a scipy.sparse.csc_matrix, which comes without types.
+Matrix: TypeAlias = NDArray[np.float64] | Any
 
 
 class Status(enum.Enum):
@@ -33,8 +33,8 @@ class SolverProblem:
     """One scaled problem: min ½xᵀPx + qᵀx s.t. Gx ≤ h, Ax = b, lb ≤ x ≤ ub.
 
     ``P``, ``G`` and ``A`` are all C-ordered arrays, or all ``scipy.sparse.csc_matrix``; absent pieces are None.
-    ``h`` is finite; ``lb`` and ``ub`` may hold infinities.  ``structure`` equals that of another problem exactly if both
-    share all shapes and sparsity patterns: an adapter may key a reusable workspace by it.
+    ``h`` is finite; ``lb`` and ``ub`` may hold infinities.  ``structure`` equals that of another problem exactly if
+    both share all shapes and sparsity patterns: an adapter may key a reusable workspace by it.
     """
 
     P: Matrix

@@ -54,7 +54,8 @@ def solve_with_gurobi(problem: SolverProblem, tolerance: float) -> RawSolution:
             if error.errno != _TOO_LARGE:
                 raise
             raise SolverLimitError(
-                f"Gurobi's licence here does not cover a QP of {n} variables and {model.NumConstrs} rows (error {_TOO_LARGE}): "
+                f"Gurobi's licence here does not cover a QP of {n} variables and {model.NumConstrs} rows "
+                f"(error {_TOO_LARGE}): "
                 "the licence that comes with gurobipy ends at 200 variables in a model with a quadratic term; use the "
                 "default solver='piqp', a smaller problem (a shorter horizon), or install a full licence"
             ) from error

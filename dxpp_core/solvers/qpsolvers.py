@@ -64,7 +64,7 @@ class QPSolversAdapter:
             problem.b,
         )
         finest = max(tolerance, _FINEST.get(self.name, 0.0))
-        options: dict[str, Any] = {key: finest for key in _TOLERANCES.get(self.name, ())}
+        options: dict[str, Any] = dict.fromkeys(_TOLERANCES.get(self.name, ()), finest)
         options |= _ITERATIONS.get(self.name, {})
         try:
             with warnings.catch_warnings():

@@ -36,7 +36,7 @@ def solve_with_gradients(problem: Problem, r: Tensor, **options: object) -> tupl
 
 
 def assert_same(found: Tensor, expected: Tensor, what: str) -> None:
-    """Both in the units of the base problem, in which everything is of order one (at vertices some gradients vanish)."""
+    """Both in the units of the base problem, of order one; at vertices some gradients vanish."""
     size = max(float(expected.abs().max()), 1e-3)
     assert float((found - expected).abs().max()) <= TOLERANCE * size, what
 
