@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -43,9 +44,14 @@ class DecisionModel(nn.Module):
         forecasts: Tensor = self.predictor(features)
         return forecasts
 
-    def plan(self, expected_returns: Tensor, covariance: Tensor, held: Tensor) -> Tensor:
-        """Planned weights [B, H, N] for expected returns [B, H, N], covariance [B, N, N] and held [B, N]."""
-        weights: Tensor = self.layer(expected_returns, self.covariance_scaling(covariance), held)
+    def plan(
+        self, expected_returns: Tensor, covariance: Tensor, held: Tensor, dates: pd.DatetimeIndex | None = None
+    ) -> Tensor:
+        """Planned weights [B, H, N] for expected returns [B, H, N], covariance [B, N, N] and held [B, N].
+
+        The decision dates [B], if given, name a problem that has no solution in the layer's error.
+        """
+        weights: Tensor = self.layer(expected_returns, self.covariance_scaling(covariance), held, dates=dates)
         return weights
 
     def forward(self, features: Tensor, covariance: Tensor, held: Tensor) -> Tensor:
@@ -121,7 +127,7 @@ class Outcome:
     @cached_property
     def weights(self) -> Tensor:
         """Planned weights [B, H, N], differentiable with respect to the forecasts."""
-        return self.model.plan(self.forecasts, self.samples.covariance, self.held)
+        return self.model.plan(self.forecasts, self.samples.covariance, self.held, self.samples.dates)
 
     @property
     def decided(self) -> bool:

@@ -223,7 +223,12 @@ class PredictOptimisePolicy:
         with torch.no_grad():
             forecasts = model.forecast(features.unsqueeze(0))
             self.forecasts[history.index[-1]] = forecasts[0].numpy()
-            plan = model.plan(forecasts, covariance.unsqueeze(0), torch.from_numpy(held).unsqueeze(0))
+            plan = model.plan(
+                forecasts,
+                covariance.unsqueeze(0),
+                torch.from_numpy(held).unsqueeze(0),
+                pd.DatetimeIndex([history.index[-1]]),
+            )
         weights: FloatArray = plan[0, 0].numpy()
         return weights
 
