@@ -128,7 +128,7 @@ class NativeSolver:
         keep : bool
             Whether a backward pass may follow (its factor is kept).
         """
-        from portfolio_dfl.allocation.native_kernels import solve_batch
+        from portfolio_dfl.allocation.kernels.batch import solve_batch
 
         B, H, N = returns.shape
         kept = keep and 8 * B * H * N * N <= _KEEP_BYTES
@@ -202,7 +202,7 @@ class NativeSolver:
         result: NativeResult,
     ) -> NativeGradients:
         """Vector-Jacobian product at a solution; arrays as in `solve`, upstream [B, H, N]."""
-        from portfolio_dfl.allocation.native_kernels import differentiate_batch
+        from portfolio_dfl.allocation.kernels.batch import differentiate_batch
 
         B, H, N = upstream.shape
         gradients = NativeGradients(

@@ -45,7 +45,7 @@ def raise_for_facts(
     dates: Sequence[object] | pd.DatetimeIndex | None,
 ) -> None:
     """Turn the status column of the native solver into an error; instances that are merely not certified pass."""
-    from portfolio_dfl.allocation import native_kernels as kernels
+    from portfolio_dfl.allocation.kernels import batch as kernels
 
     bad = np.flatnonzero(facts[:, 0] >= kernels.NOT_CONVERGED)
     if not bad.size:

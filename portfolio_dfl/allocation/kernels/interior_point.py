@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation.block_factor import FROZEN, System, factor_stages, solve_stages
-from portfolio_dfl.allocation.compilation import compiled
+from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, factor_stages, solve_stages
+from portfolio_dfl.allocation.kernels.compilation import inner
 
 __all__ = [
     "FALL",
@@ -33,6 +33,7 @@ __all__ = [
     "Gaps",
     "Point",
     "Problem",
+    "mark_rows",
     "new_gaps",
     "new_point",
     "newton_iteration",
@@ -43,6 +44,8 @@ __all__ = [
 _Array = NDArray[np.float64]
 
 LOWER, RISE, FALL, UPPER = 0, 1, 2, 3
+# Share of the way to the nearest boundary that a step may go.
+_BOUNDARY = 0.995
 
 
 class Problem(NamedTuple):
@@ -90,7 +93,7 @@ class Gaps(NamedTuple):
     give: _Array
 
 
-@compiled
+@inner
 def new_point(H: int, N: int) -> Point:
     """Room for a point of H stages and N assets."""
     return Point(
@@ -104,7 +107,7 @@ def new_point(H: int, N: int) -> Point:
     )
 
 
-@compiled
+@inner
 def new_gaps(H: int, N: int) -> Gaps:
     """Room for residuals of H stages and N assets."""
     return Gaps(
@@ -122,9 +125,31 @@ def new_gaps(H: int, N: int) -> Gaps:
     )
 
 
-@compiled
-def start_point(problem: Problem, point: Point, centre: _Array, level: float) -> int:
-    """Write a point strictly inside all rows wherever w0 allows it, with every product at ``level``; count the rows.
+@inner
+def mark_rows(problem: Problem) -> int:
+    """Mark the rows that exist; return how many (budgets included)."""
+    exists = problem.exists
+    rows = 0
+    for s in range(exists.shape[1]):
+        limited = problem.tau[s] < np.inf
+        if limited:
+            rows += 1
+        for i in range(exists.shape[2]):
+            # Equal bounds fix a weight: that needs no rows.
+            free = problem.lower[i] < problem.upper[i]
+            trades = problem.counted[i] > 0.0 and (limited or problem.c[s, i] > 0.0)
+            exists[LOWER, s, i] = 1.0 if free and problem.lower[i] > -np.inf else 0.0
+            exists[UPPER, s, i] = 1.0 if free and problem.upper[i] < np.inf else 0.0
+            exists[RISE, s, i] = 1.0 if trades else 0.0
+            exists[FALL, s, i] = exists[RISE, s, i]
+            for kind in range(4):
+                rows += int(exists[kind, s, i])
+    return rows
+
+
+@inner
+def start_point(problem: Problem, point: Point, centre: _Array, level: float) -> None:
+    """Write a point strictly inside all rows wherever w0 allows it, with every product slack · multiplier at ``level``.
 
     The weights walk from w0 towards the middle of the box, spending half of the turnover budget at each stage.
     """
@@ -136,16 +161,15 @@ def start_point(problem: Problem, point: Point, centre: _Array, level: float) ->
     for i in range(N):
         low = lower[i] if lower[i] > -np.inf else min(0.0, upper[i] - 1.0)
         high = upper[i] if upper[i] < np.inf else max(low, 0.0) + 1.0
+        centre[i] = low
         base += low
         room += high - low
     fill = (1.0 - base) / room if room > 0.0 else 0.0
     distance = 0.0
     for i in range(N):
-        low = lower[i] if lower[i] > -np.inf else min(0.0, upper[i] - 1.0)
-        high = upper[i] if upper[i] < np.inf else max(low, 0.0) + 1.0
-        centre[i] = low + fill * (high - low)
+        high = upper[i] if upper[i] < np.inf else max(centre[i], 0.0) + 1.0
+        centre[i] += fill * (high - centre[i])
         distance += abs(centre[i] - w0[i]) * problem.counted[i]
-    rows = 0
     reached = 0.0
     for s in range(H):
         limited = tau[s] < np.inf
@@ -158,14 +182,8 @@ def start_point(problem: Problem, point: Point, centre: _Array, level: float) ->
         for i in range(N):
             change = (reached - before) * (centre[i] - w0[i])
             w[s, i] = w0[i] + reached * (centre[i] - w0[i])
-            locked = lower[i] == upper[i]
-            if locked:
+            if lower[i] == upper[i]:
                 w[s, i] = lower[i]
-            trades = problem.counted[i] > 0.0 and (limited or problem.c[s, i] > 0.0)
-            exists[LOWER, s, i] = 1.0 if lower[i] > -np.inf and not locked else 0.0
-            exists[UPPER, s, i] = 1.0 if upper[i] < np.inf and not locked else 0.0
-            exists[RISE, s, i] = 1.0 if trades else 0.0
-            exists[FALL, s, i] = exists[RISE, s, i]
             u[s, i] = (abs(change) + 0.5 * spare / N) * exists[RISE, s, i]
             total += u[s, i]
             for kind in range(4):
@@ -174,23 +192,20 @@ def start_point(problem: Problem, point: Point, centre: _Array, level: float) ->
                 slack[LOWER, s, i] = max(w[s, i] - lower[i], 0.01 / N)
             if exists[UPPER, s, i] > 0.0:
                 slack[UPPER, s, i] = max(upper[i] - w[s, i], 0.01 / N)
-            if trades:
+            if exists[RISE, s, i] > 0.0:
                 slack[RISE, s, i] = u[s, i] - change
                 slack[FALL, s, i] = u[s, i] + change
             for kind in range(4):
                 point.dual[kind, s, i] = level / slack[kind, s, i] * exists[kind, s, i]
-                rows += int(exists[kind, s, i])
         point.nu[s] = 0.0
         point.budget_slack[s] = 1.0
         point.budget_dual[s] = 0.0
         if limited:
             point.budget_slack[s] = max(tau[s] - total, 0.01 * tau[s])
             point.budget_dual[s] = level / point.budget_slack[s]
-            rows += 1
-    return rows
 
 
-@compiled
+@inner
 def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]:
     """Write the residuals of the KKT conditions; return the largest primal and the largest dual one."""
     H, N = point.w.shape
@@ -236,7 +251,7 @@ def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]
     return primal, stationarity
 
 
-@compiled
+@inner
 def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> None:
     """Write the matrix of the Newton system at this point."""
     H, N = point.w.shape
@@ -262,7 +277,7 @@ def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> Non
         system.kappa[s] = budget / (1.0 + budget * give)
 
 
-@compiled
+@inner
 def _direction(problem: Problem, point: Point, system: System, gaps: Gaps, step: Point) -> None:
     """One Newton step: each product slack · multiplier is asked to fall by ``gaps.target`` or ``budget_target``."""
     H, N = point.w.shape
@@ -318,7 +333,7 @@ def _direction(problem: Problem, point: Point, system: System, gaps: Gaps, step:
                 step.dual[kind, s, i] = -value / slack[kind, s, i]
 
 
-@compiled
+@inner
 def _longest(value: _Array, move: _Array, worst: float) -> float:
     """Reciprocal of the largest t with value + t · move ≥ 0 over flat arrays, at least ``worst``."""
     for i in range(value.shape[0]):
@@ -327,7 +342,7 @@ def _longest(value: _Array, move: _Array, worst: float) -> float:
     return worst
 
 
-@compiled
+@inner
 def _product(point: Point, step: Point, primal: float, dual: float) -> float:
     """Sum of slack · multiplier after steps of these lengths (rows that do not exist add nothing)."""
     total = 0.0
@@ -341,7 +356,7 @@ def _product(point: Point, step: Point, primal: float, dual: float) -> float:
     return total
 
 
-@compiled
+@inner
 def newton_iteration(
     problem: Problem, point: Point, system: System, gaps: Gaps, step: Point, rows: int
 ) -> tuple[bool, float]:
@@ -353,31 +368,29 @@ def newton_iteration(
     target = gaps.target.ravel()
     dslack, ddual = step.slack.ravel(), step.dual.ravel()
     H = point.nu.shape[0]
-    mean = 0.0
-    for i in range(slack.shape[0]):
-        target[i] = slack[i] * dual[i]
-        mean += target[i]
-    for s in range(H):
-        gaps.budget_target[s] = point.budget_slack[s] * point.budget_dual[s]
-        mean += gaps.budget_target[s]
-    mean /= rows
-    _direction(problem, point, system, gaps, step)
-    worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, 1.0))
-    primal = 1.0 / worst
-    worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, 1.0))
-    predicted = _product(point, step, primal, 1.0 / worst) / rows
-    centring = (predicted / mean) ** 3 * mean
     exists = problem.exists.ravel()
-    for i in range(slack.shape[0]):
-        target[i] += (dslack[i] * ddual[i] - centring) * exists[i]
-    for s in range(H):
-        if point.budget_dual[s] > 0.0:
-            gaps.budget_target[s] += step.budget_slack[s] * step.budget_dual[s] - centring
-    _direction(problem, point, system, gaps, step)
-    worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, 0.0))
-    primal = 0.995 / max(worst, 0.995)
-    worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, 0.0))
-    multiplier = 0.995 / max(worst, 0.995)
+    mean = _product(point, step, 0.0, 0.0) / rows
+    centring = 0.0
+    primal = 0.0
+    multiplier = 0.0
+    # First straight at the optimum; then again, centred by how far that got, and corrected for its curvature.
+    for corrected in range(2):
+        for i in range(slack.shape[0]):
+            correction = (dslack[i] * ddual[i] - centring) * exists[i] if corrected == 1 else 0.0
+            target[i] = slack[i] * dual[i] + correction
+        for s in range(H):
+            correction = 0.0
+            if corrected == 1 and point.budget_dual[s] > 0.0:
+                correction = step.budget_slack[s] * step.budget_dual[s] - centring
+            gaps.budget_target[s] = point.budget_slack[s] * point.budget_dual[s] + correction
+        _direction(problem, point, system, gaps, step)
+        keep = 1.0 if corrected == 0 else _BOUNDARY
+        worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, keep))
+        primal = keep / worst
+        worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, keep))
+        multiplier = keep / worst
+        if corrected == 0:
+            centring = (_product(point, step, primal, multiplier) / rows / mean) ** 3 * mean
     w, u, dw, du = point.w.ravel(), point.u.ravel(), step.w.ravel(), step.u.ravel()
     for i in range(w.shape[0]):
         w[i] += primal * dw[i]
@@ -385,12 +398,8 @@ def newton_iteration(
     for i in range(slack.shape[0]):
         slack[i] += primal * dslack[i]
         dual[i] += multiplier * ddual[i]
-    mean = 0.0
-    for i in range(slack.shape[0]):
-        mean += slack[i] * dual[i]
     for s in range(H):
         point.nu[s] += multiplier * step.nu[s]
         point.budget_slack[s] += primal * step.budget_slack[s]
         point.budget_dual[s] += multiplier * step.budget_dual[s]
-        mean += point.budget_slack[s] * point.budget_dual[s]
-    return True, mean / rows
+    return True, _product(point, step, 0.0, 0.0) / rows

@@ -9,20 +9,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation.block_factor import System, factor_stages, new_system
-from portfolio_dfl.allocation.compilation import compiled
-from portfolio_dfl.allocation.interior_point import (
+from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
+from portfolio_dfl.allocation.kernels.compilation import SOURCES, compiled, inner
+from portfolio_dfl.allocation.kernels.interior_point import (
     FALL,
     RISE,
     Point,
     Problem,
+    mark_rows,
     new_gaps,
     new_point,
     newton_iteration,
     residuals,
     start_point,
 )
-from portfolio_dfl.allocation.polish import (
+from portfolio_dfl.allocation.kernels.polish import (
     Active,
     Certificate,
     Equalities,
@@ -56,14 +57,14 @@ CERTIFIED, UNCERTIFIED, NOT_CONVERGED, BAD_NUMBER, BAD_PARAMETER, NOT_CONVEX, OU
 
 # Violations of the scaled problem's KKT conditions that a certified point may have.
 _TOLERANCE = 1e-10
-_ITERATIONS = 80
+_ROUNDS = 80
 _REPAIRS = 6
 # The first polish is tried when the mean product slack · multiplier is below this.
 _FIRST_TRY = 1e-6
 _START_LEVEL = 1e-2
 
 
-@compiled
+@inner
 def _scaled_covariance(covariance: _Array, factor: float, P: _Array) -> float:
     """P = factor · (symmetric part of the covariance) + ρ 11ᵀ; returns ρ.
 
@@ -82,7 +83,7 @@ def _scaled_covariance(covariance: _Array, factor: float, P: _Array) -> float:
     return rho
 
 
-@compiled
+@inner
 def _is_convex(P: _Array, S: _Array) -> bool:
     """Whether every P_s is positive semidefinite up to rounding (Cholesky with a ridge of 1e-10 of its diagonal)."""
     N = P.shape[1]
@@ -108,7 +109,7 @@ def _is_convex(P: _Array, S: _Array) -> bool:
     return True
 
 
-@compiled
+@inner
 def _check(
     r: _Array, covariance: _Array, w0: _Array, aversion: float, tau: _Array, c: _Array, lower: _Array, upper: _Array
 ) -> int:
@@ -146,7 +147,7 @@ def _check(
     return CERTIFIED
 
 
-@compiled
+@inner
 def _polish(
     problem: Problem, point: Point, active: Active, system: System, eq: Equalities, pull: _Array
 ) -> tuple[bool, Certificate]:
@@ -165,6 +166,35 @@ def _polish(
         if attempt == _REPAIRS or not worst < 1e3 or repair(problem, active, eq, pull, 0.1 * _TOLERANCE) == 0:
             break
     return False, certificate
+
+
+@inner
+def _load_warm(
+    problem: Problem,
+    point: Point,
+    active: Active,
+    alpha: float,
+    rho: float,
+    hold: _Signs,
+    trade: _Signs,
+    spent: _Signs,
+    weights: _Array,
+    pressure: _Array,
+    nu: _Array,
+    theta: _Array,
+) -> None:
+    """Take active set and multipliers from an earlier solution (unscaled)."""
+    H, N = weights.shape
+    for s in range(H):
+        active.spent[s] = spent[s] if problem.tau[s] < np.inf else 0
+        point.budget_dual[s] = alpha * theta[s]
+        point.nu[s] = alpha * nu[s] - rho
+        for i in range(N):
+            active.hold[s, i] = hold[s, i]
+            active.trade[s, i] = trade[s, i]
+            point.w[s, i] = weights[s, i]
+            point.dual[RISE, s, i] = alpha * max(pressure[s, i], 0.0)
+            point.dual[FALL, s, i] = alpha * max(-pressure[s, i], 0.0)
 
 
 @compiled
@@ -194,6 +224,7 @@ def solve_batch(
     C_out: _Array,
     q_out: _Array,
     sigma_out: _Array,
+    sources: int = SOURCES,
 ) -> None:
     """Solve instances of a batch (see `native.NativeSolver` for the meaning and shapes of the arrays).
 
@@ -217,7 +248,8 @@ def solve_batch(
         tau = turnover[b if turnover.shape[0] > 1 else 0]
         rate = cost[b if cost.shape[0] > 1 else 0]
         lam = aversion[b if aversion.shape[0] > 1 else 0]
-        facts[b, :] = 0.0
+        for k in range(facts.shape[1]):
+            facts[b, k] = 0.0
         status = _check(returns[b], covariance[b], previous[b], lam, tau, rate, lower, upper)
         if status != CERTIFIED:
             facts[b, 0] = status
@@ -242,52 +274,60 @@ def solve_batch(
                 r[s, i] = alpha * returns[b, s, i]
                 c[s, i] = alpha * rate[s, i]
         problem = Problem(P, r, c, previous[b], lower, upper, counted, tau, exists)
-        rows = start_point(problem, point, centre, _START_LEVEL)
         good = False
-        tried = False
         certificate = Certificate(np.inf, np.inf, np.inf, 0.0)
-        iterations = 0
-        tries = 0
-        if warm:
-            for s in range(H):
-                active.spent[s] = spent[b, s] if tau[s] < np.inf else 0
-                point.budget_dual[s] = alpha * theta[b, s]
-                point.nu[s] = alpha * nu[b, s] - rho
-                for i in range(N):
-                    active.hold[s, i] = hold[b, s, i]
-                    active.trade[s, i] = trade[b, s, i]
-                    point.w[s, i] = weights[b, s, i]
-                    point.dual[RISE, s, i] = alpha * max(pressure[b, s, i], 0.0)
-                    point.dual[FALL, s, i] = alpha * max(-pressure[b, s, i], 0.0)
-            good, certificate = _polish(problem, point, active, system, eq, pull)
-            tries = 1
-            if good:
-                facts[b, 3] = 1.0
-            else:
-                start_point(problem, point, centre, _START_LEVEL)
-        level = _START_LEVEL
-        trigger = _FIRST_TRY
         primal = np.inf
         dual = np.inf
-        while not good and iterations < _ITERATIONS:
-            primal, dual = residuals(problem, point, gaps)
-            finished = level < 1e-13 and max(primal, dual) < 1e-9
-            if finished or (level < trigger and dual < 1e-3 and primal < 1e-6):
+        level = np.inf
+        trigger = _FIRST_TRY
+        rows = mark_rows(problem)
+        iterations = 0
+        tries = 0
+        # Round 0 tries the active set of a warm start; the solver's own point starts when that does not settle it.
+        for attempt in range(_ROUNDS):
+            finished = False
+            if attempt == 0:
+                if not warm:
+                    continue
+                _load_warm(
+                    problem,
+                    point,
+                    active,
+                    alpha,
+                    rho,
+                    hold[b],
+                    trade[b],
+                    spent[b],
+                    weights[b],
+                    pressure[b],
+                    nu[b],
+                    theta[b],
+                )
+            else:
+                if attempt == 1:
+                    start_point(problem, point, centre, _START_LEVEL)
+                    level = _START_LEVEL
+                else:
+                    going, level = newton_iteration(problem, point, system, gaps, step, rows)
+                    iterations += 1
+                    if not going or not level < 1e10:
+                        break
+                primal, dual = residuals(problem, point, gaps)
+                finished = level < 1e-13 and max(primal, dual) < 1e-9
+                if not finished and not (level < trigger and dual < 1e-3 and primal < 1e-6):
+                    continue
                 identify(problem, point, active)
-                good, certificate = _polish(problem, point, active, system, eq, pull)
-                tries += 1
-                tried = True
                 trigger = 0.03 * level
-                if good or finished:
-                    break
-            going, level = newton_iteration(problem, point, system, gaps, step, rows)
-            iterations += 1
-            if not going or not level < 1e10:
+            good, certificate = _polish(problem, point, active, system, eq, pull)
+            tries += 1
+            if good or finished:
                 break
+        if good and tries == 1 and iterations == 0:
+            facts[b, 3] = 1.0
         facts[b, 0] = CERTIFIED
         if not good:
             # Keep the solver's own point, and the active set that it suggests.
-            facts[b, 0] = UNCERTIFIED if tried or level < 1e-6 else NOT_CONVERGED
+            facts[b, 0] = UNCERTIFIED if level < 1e-6 else NOT_CONVERGED
             identify(problem, point, active)
             assemble_springs(P, active, system)
             factor_stages(P, system)
@@ -320,9 +360,12 @@ def solve_batch(
                 hold[b, s, i] = active.hold[s, i]
                 trade[b, s, i] = kind
         if keep:
-            C_out[b] = system.C
-            q_out[b] = system.q
-            sigma_out[b] = system.sigma
+            for s in range(H):
+                sigma_out[b, s] = system.sigma[s]
+                for i in range(N):
+                    q_out[b, s, i] = system.q[s, i]
+                    for k in range(N):
+                        C_out[b, s, i, k] = system.C[s, i, k]
 
 
 @compiled
@@ -349,6 +392,7 @@ def differentiate_batch(
     grad_aversion: _Array,
     grad_turnover: _Array,
     grad_cost: _Array,
+    sources: int = SOURCES,
 ) -> None:
     """Vector-Jacobian products of instances of a batch.
 
@@ -392,7 +436,10 @@ def differentiate_batch(
                 size = max(size, abs(upstream[b, s, i]))
         residual = refine(P, active, system, eq)
         facts[b, 9] = residual / size if size > 0.0 else 0.0
-        grad_covariance[b] = 0.0
+        for s in range(K):
+            for i in range(N):
+                for k in range(N):
+                    grad_covariance[b, s, i, k] = 0.0
         total = 0.0
         for s in range(H):
             stage = s if K > 1 else 0

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation.block_factor import FROZEN, System, solve_stages
-from portfolio_dfl.allocation.compilation import compiled
-from portfolio_dfl.allocation.interior_point import FALL, LOWER, RISE, UPPER, Point, Problem
+from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, solve_stages
+from portfolio_dfl.allocation.kernels.compilation import inner
+from portfolio_dfl.allocation.kernels.interior_point import FALL, LOWER, RISE, UPPER, Point, Problem
 
 __all__ = [
     "Active",
@@ -93,13 +93,13 @@ class Certificate(NamedTuple):
     margin: float
 
 
-@compiled
+@inner
 def new_active(H: int, N: int) -> Active:
     """Room for an active set."""
     return Active(np.zeros((H, N), np.int8), np.zeros((H, N), np.int8), np.zeros(H, np.int8))
 
 
-@compiled
+@inner
 def new_equalities(H: int, N: int) -> Equalities:
     """Room for the unknowns of an active set."""
     return Equalities(
@@ -120,7 +120,7 @@ def new_equalities(H: int, N: int) -> Equalities:
     )
 
 
-@compiled
+@inner
 def identify(problem: Problem, point: Point, active: Active) -> None:
     """Read the active set off a primal-dual point: a row is active if its (scaled) multiplier exceeds its slack."""
     H, N = point.w.shape
@@ -142,7 +142,7 @@ def identify(problem: Problem, point: Point, active: Active) -> None:
             active.trade[s, i] = trade
 
 
-@compiled
+@inner
 def assemble_springs(P: _Array, active: Active, system: System) -> None:
     """Write the spring matrix of an active set."""
     H, N = active.hold.shape
@@ -164,7 +164,7 @@ def assemble_springs(P: _Array, active: Active, system: System) -> None:
         system.kappa[s] = stiffness / count if count > 0 else 0.0
 
 
-@compiled
+@inner
 def _gaps(P: _Array, active: Active, eq: Equalities) -> float:
     """Write the residuals of the active set's system; return the largest."""
     H, N = eq.x.shape
@@ -208,7 +208,7 @@ def _gaps(P: _Array, active: Active, eq: Equalities) -> float:
     return worst
 
 
-@compiled
+@inner
 def refine(P: _Array, active: Active, system: System, eq: Equalities) -> float:
     """Improve x, ν, tie and θ until the residual stops falling; return the largest residual that is left."""
     H, N = eq.x.shape
@@ -247,7 +247,7 @@ def refine(P: _Array, active: Active, system: System, eq: Equalities) -> float:
     return worst
 
 
-@compiled
+@inner
 def load_polish(problem: Problem, point: Point, active: Active, eq: Equalities) -> None:
     """Start the active set's system from the solver's point, so that what is not unique stays where it was."""
     H, N = point.w.shape
@@ -278,7 +278,7 @@ def load_polish(problem: Problem, point: Point, active: Active, eq: Equalities) 
                     eq.f[s - 1, i] += cost
 
 
-@compiled
+@inner
 def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array) -> Certificate:
     """Check all conditions of optimality; ``pull`` receives the Lagrangian's gradient without bounds' multipliers."""
     H, N = eq.x.shape
@@ -345,7 +345,7 @@ def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array) -> Ce
     return Certificate(stationarity, primal, dual, margin)
 
 
-@compiled
+@inner
 def repair(problem: Problem, active: Active, eq: Equalities, pull: _Array, tolerance: float) -> int:
     """Flip every decision of the active set that its own solution contradicts; return how many were flipped.
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation.compilation import compiled
+from portfolio_dfl.allocation.kernels.compilation import inner
 
 __all__ = ["FROZEN", "System", "factor_stages", "new_system", "solve_stages"]
 
@@ -27,8 +27,9 @@ _Array = NDArray[np.float64]
 # In d, this holds a weight in place: its row and column leave the system.
 FROZEN = 1e30
 
-# From this size on LAPACK is quicker than compiled loops.
-_LARGE = 48
+# From this size on, blocks and BLAS are quicker than plain loops.
+_LARGE = 150
+_BLOCK = 48
 
 
 class System(NamedTuple):
@@ -45,7 +46,7 @@ class System(NamedTuple):
     row: _Array
 
 
-@compiled
+@inner
 def new_system(H: int, N: int) -> System:
     """Room for a system of H stages and N assets."""
     return System(
@@ -61,7 +62,7 @@ def new_system(H: int, N: int) -> System:
     )
 
 
-@compiled
+@inner
 def _invert_small(S: _Array, C: _Array) -> bool:
     """C = S⁻¹ from the lower triangle of S (overwritten); False if S is not positive definite."""
     n = S.shape[0]
@@ -104,31 +105,57 @@ def _invert_small(S: _Array, C: _Array) -> bool:
     return True
 
 
-@compiled
+@inner
 def _invert_large(S: _Array, C: _Array) -> bool:
-    """Like `_invert_small`, by LAPACK, after scaling S to a unit diagonal."""
+    """Like `_invert_small`, in blocks (so that BLAS does the work): sweeps one block of rows after another.
+
+    Sweeping block k of a matrix replaces B = S_kk by −B⁻¹, its rows R by B⁻¹R and the rest by S − RᵀB⁻¹R; after all
+    blocks the matrix is −S⁻¹. S is scaled to a unit diagonal first.
+    """
     n = S.shape[0]
     scale = np.empty(n)
     for i in range(n):
         if not S[i, i] > 0.0:
             return False
         scale[i] = 1.0 / np.sqrt(S[i, i])
-    full = np.empty((n, n))
     for i in range(n):
         for k in range(i + 1):
             value = S[i, k] * scale[i] * scale[k]
-            full[i, k] = value
-            full[k, i] = value
-    inverse = np.linalg.inv(full)
+            C[i, k] = value
+            C[k, i] = value
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        pivot = C[start:stop, start:stop].copy()
+        inverse = np.empty((stop - start, stop - start))
+        if not _invert_small(pivot, inverse):
+            return False
+        rows = C[start:stop].copy()
+        swept = np.dot(inverse, rows)
+        for i in range(n):
+            for k in range(start, stop):
+                rows[k - start, i] = C[k, i]
+        update = np.dot(rows.T.copy(), swept)
+        for i in range(n):
+            inside = start <= i < stop
+            for k in range(n):
+                if inside:
+                    C[i, k] = swept[i - start, k]
+                elif start <= k < stop:
+                    C[i, k] = swept[k - start, i]
+                else:
+                    C[i, k] -= update[i, k]
+        for i in range(start, stop):
+            for k in range(start, stop):
+                C[i, k] = -inverse[i - start, k - start]
     for i in range(n):
         for k in range(i + 1):
-            value = 0.5 * (inverse[i, k] + inverse[k, i]) * scale[i] * scale[k]
+            value = -0.5 * (C[i, k] + C[k, i]) * scale[i] * scale[k]
             C[i, k] = value
             C[k, i] = value
     return True
 
 
-@compiled
+@inner
 def factor_stages(P: _Array, system: System) -> bool:
     """Eliminate the stages of the system above; P is [K, N, N] with K = 1 (the same in all stages) or H.
 
@@ -201,7 +228,7 @@ def factor_stages(P: _Array, system: System) -> bool:
     return True
 
 
-@compiled
+@inner
 def _couple(m: _Array, kappa: float, gamma: _Array, x: _Array, out: _Array) -> None:
     """out = M x."""
     inner = 0.0
@@ -213,7 +240,7 @@ def _couple(m: _Array, kappa: float, gamma: _Array, x: _Array, out: _Array) -> N
         out[i] = m[i] * x[i] + inner * gamma[i]
 
 
-@compiled
+@inner
 def solve_stages(system: System, f: _Array, e: _Array, x: _Array, y: _Array) -> None:
     """Solve the factored system: f [H, N] (overwritten), e [H] → x [H, N], y [H]."""
     m, kappa, gamma = system.m, system.kappa, system.gamma
