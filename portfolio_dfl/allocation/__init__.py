@@ -1,9 +1,31 @@
-"""Portfolio choice: the multi-period mean-variance layer, and how weights drift between decisions."""
+"""Portfolio choice: the multi-period mean-variance layer, its limits, and how weights drift between decisions."""
 
 from __future__ import annotations
 
 from portfolio_dfl.allocation.drift import drift_weights
+from portfolio_dfl.allocation.limits import (
+    ActiveShare,
+    BenchmarkBand,
+    BoxLimits,
+    CashAsset,
+    GroupLimits,
+    Limit,
+    TrackingCost,
+    append_cash,
+)
 from portfolio_dfl.allocation.multi_period import MultiPeriodMeanVariance
 from portfolio_dfl.allocation.solution import AllocationSolution
 
-__all__ = ["AllocationSolution", "MultiPeriodMeanVariance", "drift_weights"]
+__all__ = [
+    "ActiveShare",
+    "AllocationSolution",
+    "BenchmarkBand",
+    "BoxLimits",
+    "CashAsset",
+    "GroupLimits",
+    "Limit",
+    "MultiPeriodMeanVariance",
+    "TrackingCost",
+    "append_cash",
+    "drift_weights",
+]

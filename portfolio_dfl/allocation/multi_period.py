@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from portfolio_dfl.allocation import black_box
+from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
-from portfolio_dfl.allocation.refusals import check_bounds, raise_for_facts
+from portfolio_dfl.allocation.refusals import check_limits, raise_for_facts
 from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
 from portfolio_dfl.errors import AllocationError
@@ -121,9 +122,13 @@ class MultiPeriodMeanVariance(nn.Module):
         limit.
     transaction_cost : float, sequence of N floats, or Tensor
         c ≥ 0, cost per unit traded, in the units of returns; per asset or for all.
+    limits : sequence of Limit
+        Optional pieces of the module `limits`: bounds, groups, benchmark-relative limits, cash, tracking cost. Default:
+        w ≥ 0 alone.
     solver : str
-        ``"auto"`` and ``"native"``: the compiled solver of this package. Otherwise the name of a black box known to
-        ``dxpp_core`` (``"piqp"``, ``"gurobi"``, any of ``qpsolvers``).
+        ``"auto"``: the compiled solver of this package where the limits fit its structure, else ``"piqp"``.
+        ``"native"``: the compiled solver. Otherwise the name of a black box known to ``dxpp_core`` (``"piqp"``,
+        ``"gurobi"``, any of ``qpsolvers``).
     threads : int, optional
         Threads over the batch; default: the CPUs of this process.
 
@@ -144,6 +149,7 @@ class MultiPeriodMeanVariance(nn.Module):
         risk_aversion: float | Tensor = 10.0,
         turnover_limit: float | Sequence[float] | Tensor | None = None,
         transaction_cost: float | Sequence[float] | Tensor = 0.0,
+        limits: Sequence[Limit] = (),
         solver: str = "auto",
         threads: int | None = None,
     ) -> None:
@@ -159,9 +165,15 @@ class MultiPeriodMeanVariance(nn.Module):
         self._keep("risk_aversion", risk_aversion)
         self._keep("turnover_limit", turnover_limit)
         self._keep("transaction_cost", transaction_cost)
-        lower, upper, counted = np.zeros(n_assets), np.full(n_assets, np.inf), np.ones(n_assets)
-        check_bounds(lower, upper)
-        self._native = NativeSolver(lower, upper, counted, threads)
+        self.limits = tuple(limits)
+        self._limits = Limits.collect(n_assets, self.limits)
+        check_limits(self._limits)
+        if solver == "native" and not self._limits.native:
+            raise AllocationError(
+                "the native solver has no group or active-share limits: take solver='auto', or a black box"
+            )
+        self._black_box = "piqp" if solver == "auto" and not self._limits.native else solver
+        self._native = NativeSolver(self._limits.lower, self._limits.upper, self._limits.counted, threads)
         self._form: StandardForm | None = None
         self._free = np.zeros((1, horizon, n_assets))
 
@@ -180,7 +192,8 @@ class MultiPeriodMeanVariance(nn.Module):
         """All settings, so that the text identifies the layer."""
         return (
             f"n_assets={self.n_assets}, horizon={self.horizon}, risk_aversion={self.risk_aversion}, "
-            f"turnover_limit={self.turnover_limit}, transaction_cost={self.transaction_cost}, solver={self.solver!r}"
+            f"turnover_limit={self.turnover_limit}, transaction_cost={self.transaction_cost}, limits={self.limits}, "
+            f"solver={self.solver!r}"
         )
 
     @overload
@@ -237,7 +250,7 @@ class MultiPeriodMeanVariance(nn.Module):
         risk_aversion, turnover_limit, transaction_cost : optional
             In place of the module's own: λ scalar or [B]; τ scalar, [H] or [B, H]; c scalar, [N], [H, N] or [B, H, N].
         warm_start : AllocationSolution, optional
-            An earlier solution of the same shape, native; its active set is tried first.
+            An earlier solution of the same shape; its active set is tried first. Black boxes take no notice of it.
         dates : sequence of B labels, optional
             Names the batch elements in errors.
         return_solution : bool
@@ -265,10 +278,14 @@ class MultiPeriodMeanVariance(nn.Module):
             rate_value, rate_tensor = self._free, None
         else:
             rate_value, rate_tensor = self._spread("transaction_cost", rate, (self.horizon, self.n_assets))
-        if self.solver not in ("auto", "native"):
+        if self._limits.tracking:
+            returns, covariances, aversion_value, aversion_tensor = self._track(
+                returns, covariances, torch.from_numpy(aversion_value) if aversion_tensor is None else aversion_tensor
+            )
+        if self._black_box not in ("auto", "native"):
             found = black_box.solve(
                 self._standard_form(),
-                self.solver,
+                self._black_box,
                 returns,
                 covariances,
                 previous,
@@ -277,6 +294,8 @@ class MultiPeriodMeanVariance(nn.Module):
                 torch.from_numpy(rate_value) if rate_tensor is None else rate_tensor,
                 dates,
             )
+            if found.weights.dtype != expected_returns.dtype or found.weights.device != expected_returns.device:
+                found = replace(found, weights=found.weights.to(expected_returns))
             return found if return_solution else found.weights
         warm = None if warm_start is None else warm_start.native
         call = _Call(self._native, aversion_value, limit_value, rate_value, warm)
@@ -349,9 +368,19 @@ class MultiPeriodMeanVariance(nn.Module):
             raise AllocationError(f"{name} is {list(tensor.shape)}; it must broadcast to [{wanted}]") from None
         return tensor.detach().numpy(), tensor
 
+    def _track(
+        self, returns: Tensor, covariance: Tensor, aversion: Tensor
+    ) -> tuple[Tensor, Tensor, _Array, Tensor | None]:
+        """Absorb tracking costs: γ/2 (w − b)ᵀΣ(w − b) raises λ by γ and the returns by γ Σ b, up to a constant."""
+        symmetric = 0.5 * (covariance + covariance.transpose(-1, -2))
+        total = aversion
+        for benchmark, gamma in self._limits.tracking:
+            returns = returns + gamma * (symmetric @ torch.from_numpy(benchmark))
+            total = total + gamma
+        total = total.contiguous()
+        return returns.contiguous(), covariance, total.detach().numpy(), total if total.requires_grad else None
+
     def _standard_form(self) -> StandardForm:
         if self._form is None:
-            native = self._native
-            bounds = (torch.from_numpy(native.lower), torch.from_numpy(native.upper))
-            self._form = StandardForm(self.n_assets, self.horizon, *bounds, torch.from_numpy(native.counted))
+            self._form = StandardForm(self.horizon, self._limits)
         return self._form

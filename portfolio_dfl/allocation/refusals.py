@@ -13,7 +13,9 @@ from portfolio_dfl.errors import AllocationError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_bounds", "name_element", "raise_for_facts"]
+    from portfolio_dfl.allocation.limits import Limits
+
+__all__ = ["check_limits", "name_element", "raise_for_facts"]
 
 _Array = NDArray[np.float64]
 
@@ -23,8 +25,15 @@ def name_element(element: int, dates: Sequence[object] | pd.DatetimeIndex | None
     return f"batch element {element}" if dates is None else str(dates[element])
 
 
-def check_bounds(lower: _Array, upper: _Array) -> None:
-    """Refuse bounds of weights [N] between which no fully invested portfolio lies."""
+def check_limits(limits: Limits) -> None:
+    """Refuse limits that no fully invested portfolio satisfies.
+
+    Raises
+    ------
+    AllocationError
+        Naming the first limit that cannot be met together with those before it.
+    """
+    lower, upper = limits.lower, limits.upper
     crossed = np.flatnonzero(lower > upper)
     if crossed.size:
         i = int(crossed[0])
@@ -36,6 +45,51 @@ def check_bounds(lower: _Array, upper: _Array) -> None:
         )
     if not lower.sum() <= 1.0 + 1e-12:
         raise AllocationError(f"the lower limits of the weights sum to {lower.sum():g}, which exceeds 1: lower them")
+    for count in range(1, len(limits.groups) + 1):
+        if not _can_be_met(limits, limits.groups[:count], []):
+            name = limits.groups[count - 1][2]
+            raise AllocationError(
+                f"group {name!r} cannot be met by a fully invested portfolio within the other limits: relax one of them"
+            )
+    for count in range(1, len(limits.shares) + 1):
+        if not _can_be_met(limits, limits.groups, limits.shares[:count]):
+            raise AllocationError(
+                f"no allowed portfolio has an active share of {0.5 * limits.shares[count - 1][1]:g} or less: "
+                "raise that limit, or widen the others"
+            )
+
+
+def _can_be_met(
+    limits: Limits, groups: Sequence[tuple[_Array, float, str]], shares: Sequence[tuple[_Array, float]]
+) -> bool:
+    """Whether weights exist (a linear program in w and one |w − benchmark| for every active share)."""
+    from scipy.optimize import linprog
+
+    n = limits.lower.shape[0]
+    size = n * (1 + len(shares))
+    rows, caps = [], []
+    for exposure, cap, _ in groups:
+        rows.append(np.concatenate([exposure, np.zeros(size - n)]))
+        caps.append(cap)
+    for place, (benchmark, cap) in enumerate(shares):
+        first = n * (1 + place)
+        for sign in (1.0, -1.0):
+            block = np.zeros((n, size))
+            block[:, :n] = sign * np.eye(n)
+            block[:, first : first + n] = -np.eye(n)
+            rows.extend(block)
+            caps.extend(sign * benchmark)
+        total = np.zeros(size)
+        total[first : first + n] = 1.0
+        rows.append(total)
+        caps.append(cap)
+    invested = np.zeros((1, size))
+    invested[0, :n] = 1.0
+    bounds = [*zip(limits.lower, limits.upper, strict=True), *([(0.0, np.inf)] * (size - n))]
+    found = linprog(
+        np.zeros(size), A_ub=np.array(rows), b_ub=np.array(caps), A_eq=invested, b_eq=np.ones(1), bounds=bounds
+    )
+    return bool(found.status != 2)
 
 
 def raise_for_facts(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from portfolio_dfl.allocation.limits import Limits
+
 __all__ = ["QPData", "StandardForm"]
 
 
@@ -29,44 +31,61 @@ class QPData:
 
 
 class StandardForm:
-    """The QP of ``horizon`` stages and ``n_assets`` assets.
+    """The QP of ``horizon`` stages: variables w, then u, then one |w − benchmark| for every limit on active share.
 
     Parameters
     ----------
-    n_assets, horizon : int
-    lower, upper : Tensor [N]
-        Bounds of the weights; infinite means none.
-    counted : Tensor [N]
-        1 for assets whose trades count towards turnover and cost, 0 for others.
+    horizon : int
+    limits : Limits
+        Bounds, counted assets, and the limits that add rows.
     """
 
-    def __init__(self, n_assets: int, horizon: int, lower: Tensor, upper: Tensor, counted: Tensor) -> None:
-        N, H = n_assets, horizon
-        n = 2 * N * H
+    def __init__(self, horizon: int, limits: Limits) -> None:
+        N, H = limits.lower.shape[0], horizon
+        NH = N * H
+        n = (2 + len(limits.shares)) * NH
         self.n_assets, self.horizon, self.n_variables = N, H, n
         asset, stage = torch.arange(N), torch.arange(H)
         rows = (stage[:, None, None] * N + asset[None, :, None]).expand(H, N, N)
         columns = (stage[:, None, None] * N + asset[None, None, :]).expand(H, N, N)
         self._quadratic = torch.stack([rows.reshape(-1), columns.reshape(-1)])
-        weight = torch.arange(N * H)
-        trade = weight + N * H
-        one = torch.ones(N * H, dtype=torch.float64)
+        weight = torch.arange(NH)
+        trade = weight + NH
+        one = torch.ones(NH, dtype=torch.float64)
+        self._counted = torch.from_numpy(limits.counted).repeat(H)
         # Rows w_s − w_{s−1} − u_s ≤ 0, then −(w_s − w_{s−1}) − u_s ≤ 0, then 1ᵀu_s ≤ τ.
         parts = []
-        for first, sign in ((0, 1.0), (N * H, -1.0)):
+        for first, sign in ((0, 1.0), (NH, -1.0)):
             row = weight + first
             parts.append((row, weight, sign * one))
             parts.append((row[N:], weight[:-N], -sign * one[N:]))
             parts.append((row, trade, -one))
-        parts.append((2 * N * H + weight // N, trade, counted.repeat(H)))
+        parts.append((2 * NH + weight // N, trade, self._counted))
+        count = 2 * NH + H
+        constant = []
+        for exposure, cap, _ in limits.groups:
+            parts.append((count + weight // N, weight, torch.from_numpy(exposure).repeat(H)))
+            constant.append(torch.full((H,), cap, dtype=torch.float64))
+            count += H
+        for place, (benchmark, cap) in enumerate(limits.shares):
+            away = weight + (2 + place) * NH
+            held = torch.from_numpy(benchmark).repeat(H)
+            for sign in (1.0, -1.0):
+                parts.append((count + weight, weight, sign * one))
+                parts.append((count + weight, away, -one))
+                constant.append(sign * held)
+                count += NH
+            parts.append((count + weight // N, away, one))
+            constant.append(torch.full((H,), cap, dtype=torch.float64))
+            count += H
+        self._constant = torch.cat(constant) if constant else torch.empty(0, dtype=torch.float64)
         indices = torch.stack([torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])])
         values = torch.cat([part[2] for part in parts])
-        self.G = torch.sparse_coo_tensor(indices, values, (2 * N * H + H, n), check_invariants=True).coalesce()
-        self.A = torch.sparse_coo_tensor(
-            torch.stack([weight // N, weight]), one, (H, n), check_invariants=True
-        ).coalesce()
-        self.lb = torch.cat([lower.repeat(H), torch.zeros(N * H, dtype=torch.float64)])
-        self.ub = torch.cat([upper.repeat(H), torch.full((N * H,), torch.inf, dtype=torch.float64)])
+        self.G = torch.sparse_coo_tensor(indices, values, (count, n), check_invariants=True).coalesce()
+        where = torch.stack([weight // N, weight])
+        self.A = torch.sparse_coo_tensor(where, one, (H, n), check_invariants=True).coalesce()
+        self._lower, self._upper = torch.from_numpy(limits.lower).repeat(H), torch.from_numpy(limits.upper).repeat(H)
+        self._tail = n - 2 * NH
 
     def assemble(
         self,
@@ -78,6 +97,8 @@ class StandardForm:
         cost: Tensor,
     ) -> QPData:
         """Numbers for the patterns; differentiable in every argument.
+
+        Where trades are neither limited nor charged, u means nothing: its rows are dropped (infinite h) and it is 0.
 
         Parameters
         ----------
@@ -96,8 +117,17 @@ class StandardForm:
         P = torch.sparse_coo_tensor(
             indices, quadratic.reshape(-1), (B, n, n), is_coalesced=True, check_invariants=False
         )
-        q = torch.cat([-expected_returns.reshape(B, -1), cost.expand(B, H, N).reshape(B, -1)], dim=1)
-        nothing = previous_weights.new_zeros(B, (H - 1) * N)
-        held = torch.cat([previous_weights, nothing], dim=1)
-        h = torch.cat([held, -held, turnover_limit.expand(B, H)], dim=1)
-        return QPData(P, q, self.G, h, self.A, self.lb.new_ones(H), self.lb, self.ub)
+        rate = cost.expand(B, H, N).reshape(B, -1) * self._counted
+        q = torch.cat([-expected_returns.reshape(B, -1), rate, rate.new_zeros(B, self._tail)], dim=1)
+        limit = turnover_limit.expand(B, H)
+        limited = torch.isfinite(limit).repeat_interleave(N, dim=1)
+        moves = (self._counted > 0.0) & (limited | (rate > 0.0))
+        held = torch.cat([previous_weights, previous_weights.new_zeros(B, (H - 1) * N)], dim=1)
+        never = held.new_tensor(torch.inf)
+        rise, fall = torch.where(moves, held, never), torch.where(moves, -held, never)
+        h = torch.cat([rise, fall, limit, self._constant.expand(B, -1)], dim=1)
+        zero = moves.new_zeros(B, H * N, dtype=torch.float64)
+        rest = zero.new_full((B, self._tail), torch.inf)
+        lb = torch.cat([self._lower.expand(B, -1), zero, -rest], dim=1)
+        ub = torch.cat([self._upper.expand(B, -1), torch.where(moves, never, zero), rest], dim=1)
+        return QPData(P, q, self.G, h, self.A, h.new_ones(H), lb, ub)

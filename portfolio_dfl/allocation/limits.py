@@ -1,0 +1,224 @@
+"""Optional limits and costs of the portfolio layer; each is one object, and any number of them compose.
+
+Bounds of single weights (`BoxLimits`, `BenchmarkBand`), cash and tracking cost are within the native solver's
+structure. Limits that couple weights (`GroupLimits`, `ActiveShare`) add rows to the standard form, which a black box
+solves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from portfolio_dfl.errors import AllocationError
+
+__all__ = [
+    "ActiveShare",
+    "BenchmarkBand",
+    "BoxLimits",
+    "CashAsset",
+    "GroupLimits",
+    "Limit",
+    "Limits",
+    "TrackingCost",
+    "append_cash",
+]
+
+_Array = NDArray[np.float64]
+
+
+def _vector(name: str, value: float | Sequence[float], n_assets: int) -> _Array:
+    """One number for all assets, or one for each."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim == 0:
+        array = np.full(n_assets, float(array))
+    if array.shape != (n_assets,):
+        raise AllocationError(f"{name} has {array.size} entries for {n_assets} assets: give one for each, or a number")
+    if np.isnan(array).any():
+        raise AllocationError(f"{name} holds NaN at asset {int(np.flatnonzero(np.isnan(array))[0])}")
+    return array
+
+
+def _benchmark(value: Sequence[float], n_assets: int) -> _Array:
+    array = _vector("benchmark", value, n_assets)
+    if abs(array.sum() - 1.0) > 1e-8:
+        raise AllocationError(f"the benchmark's weights sum to {array.sum():g}; they must sum to 1")
+    return array
+
+
+@dataclass
+class Limits:
+    """What all limits of a layer amount to, for N assets.
+
+    ``lower``, ``upper`` [N]: bounds of weights; ``counted`` [N]: 1 for assets whose trades count towards turnover and
+    cost; ``groups``: exposures [N], a cap and a name each, exposureᵀw ≤ cap; ``shares``: a benchmark [N] and a cap on
+    ‖w − benchmark‖₁ each; ``tracking``: a benchmark and an aversion each.
+    """
+
+    lower: _Array
+    upper: _Array
+    counted: _Array
+    groups: list[tuple[_Array, float, str]] = field(default_factory=list)
+    shares: list[tuple[_Array, float]] = field(default_factory=list)
+    tracking: list[tuple[_Array, float]] = field(default_factory=list)
+
+    @classmethod
+    def collect(cls, n_assets: int, limits: Sequence[Limit]) -> Limits:
+        """Long-only by default; bounds of several limits intersect."""
+        explicit = any(isinstance(limit, BoxLimits) for limit in limits)
+        lowest = -np.inf if explicit else 0.0
+        found = cls(np.full(n_assets, lowest), np.full(n_assets, np.inf), np.ones(n_assets))
+        for limit in limits:
+            limit.apply(found)
+        return found
+
+    def raise_lower(self, lower: _Array) -> None:
+        """Intersect with w ≥ lower."""
+        self.lower = np.maximum(self.lower, lower)
+
+    def cut_upper(self, upper: _Array) -> None:
+        """Intersect with w ≤ upper."""
+        self.upper = np.minimum(self.upper, upper)
+
+    @property
+    def native(self) -> bool:
+        """Whether the compiled solver's structure covers all of them."""
+        return not self.groups and not self.shares
+
+
+class Limit:
+    """One optional piece of the problem: it writes what it asks for into a `Limits`."""
+
+    def apply(self, limits: Limits) -> None:
+        """Add this limit.
+
+        Raises
+        ------
+        AllocationError
+            If it does not fit the assets.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class BoxLimits(Limit):
+    """lower ≤ w_s ≤ upper at every stage; numbers, or one per asset. It replaces the default w ≥ 0.
+
+    Infinite bounds mean none; equal bounds fix a weight.
+    """
+
+    lower: float | Sequence[float] = 0.0
+    upper: float | Sequence[float] = float("inf")
+
+    def apply(self, limits: Limits) -> None:
+        n = limits.lower.shape[0]
+        limits.raise_lower(_vector("BoxLimits.lower", self.lower, n))
+        limits.cut_upper(_vector("BoxLimits.upper", self.upper, n))
+
+
+@dataclass(frozen=True)
+class BenchmarkBand(Limit):
+    """|w_s − benchmark| ≤ deviation for every asset; deviation is a number, or one per asset."""
+
+    benchmark: Sequence[float]
+    deviation: float | Sequence[float]
+
+    def apply(self, limits: Limits) -> None:
+        n = limits.lower.shape[0]
+        benchmark, deviation = _benchmark(self.benchmark, n), _vector("BenchmarkBand.deviation", self.deviation, n)
+        if (deviation < 0.0).any():
+            raise AllocationError(f"BenchmarkBand.deviation is negative ({deviation.min():g}); it must be at least 0")
+        limits.raise_lower(benchmark - deviation)
+        limits.cut_upper(benchmark + deviation)
+
+
+@dataclass(frozen=True)
+class GroupLimits(Limit):
+    """lower ≤ Σ_{i in group} w_{s,i} ≤ upper at every stage, e.g. for a sector."""
+
+    assets: Sequence[int]
+    lower: float = float("-inf")
+    upper: float = float("inf")
+    name: str = "group"
+
+    def apply(self, limits: Limits) -> None:
+        n = limits.lower.shape[0]
+        wrong = [asset for asset in self.assets if not 0 <= asset < n]
+        if wrong or not self.assets:
+            shown = f"names asset {wrong[0]}, but there are {n}" if wrong else "holds no asset"
+            raise AllocationError(f"group {self.name!r} {shown}")
+        if self.lower > self.upper:
+            raise AllocationError(f"group {self.name!r}: lower limit {self.lower:g} exceeds upper limit {self.upper:g}")
+        member = np.zeros(n)
+        member[list(self.assets)] = 1.0
+        if self.upper < np.inf:
+            limits.groups.append((member, self.upper, self.name))
+        if self.lower > -np.inf:
+            limits.groups.append((-member, -self.lower, self.name))
+
+
+@dataclass(frozen=True)
+class ActiveShare(Limit):
+    """½ ‖w_s − benchmark‖₁ ≤ limit at every stage: how much of the portfolio may differ from the benchmark."""
+
+    benchmark: Sequence[float]
+    limit: float
+
+    def apply(self, limits: Limits) -> None:
+        if not self.limit > 0.0:
+            raise AllocationError(f"ActiveShare.limit is {self.limit:g}; it must be positive")
+        limits.shares.append((_benchmark(self.benchmark, limits.lower.shape[0]), 2.0 * self.limit))
+
+
+@dataclass(frozen=True)
+class CashAsset(Limit):
+    """Asset number ``asset`` is cash: its trades count neither towards turnover nor towards cost.
+
+    Give it zero variance and its riskless return (`append_cash` does); it is held long unless `BoxLimits` say
+    otherwise.
+    """
+
+    asset: int = -1
+
+    def apply(self, limits: Limits) -> None:
+        n = limits.lower.shape[0]
+        if not -n <= self.asset < n:
+            raise AllocationError(f"CashAsset names asset {self.asset}, but there are {n}")
+        limits.counted[self.asset] = 0.0
+
+
+@dataclass(frozen=True)
+class TrackingCost(Limit):
+    """Adds aversion/2 (w_s − benchmark)ᵀΣ_s (w_s − benchmark) to the objective: squared tracking error."""
+
+    benchmark: Sequence[float]
+    aversion: float
+
+    def apply(self, limits: Limits) -> None:
+        if not self.aversion >= 0.0:
+            raise AllocationError(f"TrackingCost.aversion is {self.aversion:g}; it must be at least 0")
+        limits.tracking.append((_benchmark(self.benchmark, limits.lower.shape[0]), self.aversion))
+
+
+def append_cash(expected_returns: Tensor, covariance: Tensor, rate: float | Tensor = 0.0) -> tuple[Tensor, Tensor]:
+    """Put a riskless asset behind N risky ones.
+
+    Parameters
+    ----------
+    expected_returns : Tensor [B, H, N]
+    covariance : Tensor [..., N, N]
+    rate : float or Tensor broadcastable to [B, H]
+        Riskless return per stage.
+
+    Returns
+    -------
+    (Tensor [B, H, N + 1], Tensor [..., N + 1, N + 1])
+    """
+    riskless = torch.as_tensor(rate, dtype=expected_returns.dtype).expand(expected_returns.shape[:-1])
+    padded = torch.nn.functional.pad(covariance, (0, 1, 0, 1))
+    return torch.cat([expected_returns, riskless.unsqueeze(-1)], dim=-1), padded
