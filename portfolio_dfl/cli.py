@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +54,88 @@ def run(config: ConfigFile = None, override: Overrides = None) -> None:
 
         result = run_study(study, progress=progress)
     typer.echo(result)
+
+
+@app.command()
+def train(config: ConfigFile = None, override: Overrides = None) -> None:
+    """Train all windows of a study and stop there; `backtest` goes on."""
+    from portfolio_dfl.config import load_config
+
+    study = load_config(config, override)
+    with _progress_bars() as progress:
+        from portfolio_dfl.study import train_study
+
+        result = train_study(study, progress=progress)
+    typer.echo(result)
+
+
+@app.command()
+def backtest(run: RunName, folder: Runs = Path("runs")) -> None:
+    """Backtest a study that was trained before, beside its baselines."""
+    resume(run, folder)
+
+
+@app.command()
+def compare(config: ConfigFile = None, override: Overrides = None) -> None:
+    """Run every strategy there is, for every seed, with intervals and several cost levels."""
+    from portfolio_dfl.config import load_config
+
+    study = load_config(config, override)
+    with _progress_bars() as progress:
+        from portfolio_dfl.study import compare_study
+
+        result = compare_study(study, progress=progress)
+    typer.echo(f"{result.comparison_text()}\n\n{result}")
+
+
+@app.command()
+def sweep(config: ConfigFile = None, override: Overrides = None) -> None:
+    """Search over sweep.space, judged on the days before the test span alone."""
+    from portfolio_dfl.config import load_config
+
+    study = load_config(config, override)
+    with _progress_bars() as progress:
+        from portfolio_dfl.sweep import run_sweep
+
+        result = run_sweep(study, progress=progress)
+    typer.echo(result)
+
+
+@app.command()
+def report(run: RunName, folder: Runs = Path("runs")) -> None:
+    """Write a finished study's report anew and show its table."""
+    from portfolio_dfl.study_report import write_study_report
+    from portfolio_dfl.study_result import load_result
+
+    result = load_result(run, root=folder)
+    write_study_report(result)
+    typer.echo(result)
+
+
+@app.command()
+def predict(
+    model: Annotated[str, typer.Argument(help="run folder or name, or models:/NAME/VERSION")],
+    prices: Annotated[str | None, typer.Option(help="fresh prices: a file, snapshot, or yahoo")] = None,
+    holdings: Annotated[Path | None, typer.Option(help="CSV with ticker and weight (or value)")] = None,
+    strategy: Annotated[str, typer.Option(help="trained strategy of a run")] = "decision_focused",
+    max_age: Annotated[int, typer.Option(help="days that the last price may be old", min=0)] = 5,
+    today: Annotated[datetime | None, typer.Option(help="date to count from", formats=["%Y-%m-%d"])] = None,
+    folder: Runs = Path("runs"),
+) -> None:
+    """Show target weights and trades at the last close of fresh prices."""
+    from portfolio_dfl.live import advise
+
+    typer.echo(
+        advise(
+            model,
+            prices=prices,
+            holdings=holdings,
+            strategy=strategy,
+            root=folder,
+            max_age=max_age,
+            today=None if today is None else today.date(),
+        )
+    )
 
 
 @app.command()

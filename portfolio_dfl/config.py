@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
@@ -23,12 +23,17 @@ from portfolio_dfl.config_sections import (
     ExecutionConfig,
     ForecastingConfig,
     Section,
+    Strategy,
+    SweepConfig,
     TrackingConfig,
     TrainingConfig,
 )
 from portfolio_dfl.errors import ConfigError
 
-__all__ = ["StudyConfig", "assignments", "load_config"]
+__all__ = ["STRATEGIES", "StudyConfig", "assignments", "load_config"]
+
+#: Names of all strategies.
+STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
 
 class StudyConfig(Section):
@@ -44,6 +49,7 @@ class StudyConfig(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
     execution: ExecutionConfig = ExecutionConfig()
     tracking: TrackingConfig = TrackingConfig()
+    sweep: SweepConfig = SweepConfig()
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> StudyConfig:

@@ -18,6 +18,7 @@ __all__ = [
     "ForecastingConfig",
     "Section",
     "Strategy",
+    "SweepConfig",
     "TrackingConfig",
     "TrainingConfig",
 ]
@@ -215,6 +216,23 @@ class ExecutionConfig(Section):
         if self.backend in ("dask", "ray") and self.address is None:
             raise ValueError(f"backend {self.backend} needs the address of a running cluster")
         return self
+
+
+class SweepConfig(Section):
+    """A search over values, judged on the days before the test span alone."""
+
+    space: dict[str, list[Any] | dict[Literal["low", "high", "log"], float | bool]] = Field(
+        default_factory=dict,
+        description="dotted key: [choices], or {low: .., high: .., log: true}; whole numbers stay whole",
+    )
+    trials: int = Field(default=8, ge=1, description="configurations tried in all, resumed ones included")
+    days: int = Field(default=250, ge=20, description="decision days before backtest.start that judge")
+    strategy: Literal["decision_focused", "two_stage"] = Field(
+        default="decision_focused", description="what is tuned: decision_focused | two_stage"
+    )
+    score: Literal["sharpe", "utility", "cagr"] = Field(
+        default="utility", description="after costs, higher is better: utility | sharpe | cagr"
+    )
 
 
 class TrackingConfig(Section):

@@ -86,7 +86,7 @@ def advise(
     max_age : int
         Calendar days that the last price may be old.
     today : date, optional
-        The date that age is counted from; by default the machine's.
+        The date that age is counted from, after which no price is looked at; by default the machine's.
 
     Raises
     ------
@@ -100,8 +100,12 @@ def advise(
     folder = _strategy_folder(os.fspath(model), strategy, Path(root))
     policy, tickers = load_policy(folder)
     frame = _fresh_prices(folder, prices, tickers)
+    now = pd.Timestamp(today or dt.date.today())
+    frame = frame.loc[:now]
+    if frame.empty:
+        raise DataError(f"there is no price up to {now.date()}")
     date = frame.index[-1]
-    age = (pd.Timestamp(today or dt.date.today()) - date).days
+    age = (now - date).days
     if age > max_age:
         raise DataError(
             f"the last price is of {date.date()}, {age} days old where at most {max_age} are allowed; "

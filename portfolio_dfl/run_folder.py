@@ -100,6 +100,10 @@ class RunFolder:
         """Write a frame as Parquet; ``name`` may name a folder too."""
         return self._write(f"{name}.parquet", frame.to_parquet)
 
+    def read_frame(self, name: str) -> pd.DataFrame:
+        """Read a frame that :meth:`save_frame` wrote."""
+        return pd.read_parquet(self.path / f"{name}.parquet")
+
     def save_text(self, name: str, text: str) -> Path:
         """Write a text file."""
         return self._write(name, lambda path: path.write_text(text, encoding="utf-8"))

@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.config import STRATEGIES, StudyConfig
 from portfolio_dfl.run_folder import RunFolder
 from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
 from portfolio_dfl.study_data import Span, decision_span, load_panel
@@ -21,7 +22,42 @@ from portfolio_dfl.study_stages import Progress, evaluate, record, train, walk
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.tracking.provenance import git_commit, versions
 
-__all__ = ["Progress", "closed_on_signal", "resume_study", "run_study"]
+if TYPE_CHECKING:
+    from portfolio_dfl.data.panel import PricePanel
+    from portfolio_dfl.training.window import TrainedWindow
+
+__all__ = [
+    "Progress",
+    "TrainedStudy",
+    "closed_on_signal",
+    "compare_study",
+    "resume_study",
+    "run_study",
+    "train_study",
+]
+
+
+@dataclass(frozen=True)
+class TrainedStudy:
+    """A study whose windows are trained and not yet backtested.
+
+    Attributes
+    ----------
+    folder : Path
+        The run's folder.
+    windows : mapping of label to TrainedWindow
+        Outcome of every retraining of each trained strategy.
+    """
+
+    folder: Path
+    windows: dict[str, tuple[TrainedWindow, ...]]
+
+    def __str__(self) -> str:
+        lines = []
+        for label, windows in self.windows.items():
+            failed = sum(window.failed for window in windows)
+            lines.append(f"{label}: {len(windows)} windows trained, {failed} failed")
+        return "\n".join([*lines, f"run  {self.folder}", f"next: portfolio-dfl backtest {self.folder.name}"])
 
 
 def run_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
@@ -38,13 +74,27 @@ def run_study(config: StudyConfig, *, progress: Progress | None = None) -> Study
     PortfolioError
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
-    panel = load_panel(config)
-    span = decision_span(config, panel.returns)
-    for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
-        if lane.trained:
-            build_trained_policy(config, lane, len(panel.tickers))
-    folder = RunFolder.create(config, panel.prices, panel.report.to_frame())
-    return _complete(config, folder, panel.returns, span, panel.sha256, progress)
+    folder, panel, span = _prepare(config)
+    return _complete(config, folder, panel, span, progress)
+
+
+def train_study(config: StudyConfig, *, progress: Progress | None = None) -> TrainedStudy:
+    """Train all windows of a study and stop there; :func:`resume_study` backtests it later.
+
+    Parameters and errors as :func:`run_study`.
+    """
+    folder, panel, span = _prepare(config)
+    with _tracked(config, folder, panel.sha256) as (_, _, children):
+        windows = train(config, folder, panel.returns, span, children, progress or _silent)
+    return TrainedStudy(folder.path, {lane.label: tuple(mine) for lane, mine in windows.items()})
+
+
+def compare_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
+    """Run a study with every strategy there is, whatever the configuration names.
+
+    Parameters and errors as :func:`run_study`.
+    """
+    return run_study(config.override([f"backtest.strategies=[{', '.join(STRATEGIES)}]"]), progress=progress)
 
 
 def resume_study(
@@ -73,20 +123,36 @@ def resume_study(
     config = folder.config()
     panel = PricePanel(folder.prices())
     span = decision_span(config, panel.returns)
-    return _complete(config, folder, panel.returns, span, panel.sha256, progress)
+    return _complete(config, folder, panel, span, progress)
+
+
+def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
+    panel = load_panel(config)
+    span = decision_span(config, panel.returns)
+    for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
+        if lane.trained:
+            build_trained_policy(config, lane, len(panel.tickers))
+    return RunFolder.create(config, panel.prices, panel.report.to_frame()), panel, span
 
 
 def _complete(
-    config: StudyConfig,
-    folder: RunFolder,
-    returns: pd.DataFrame,
-    span: Span,
-    sha256: str,
-    progress: Progress | None,
+    config: StudyConfig, folder: RunFolder, panel: PricePanel, span: Span, progress: Progress | None
 ) -> StudyResult:
     """Do what is not done yet, in a run folder that exists."""
-    begin = time.perf_counter()
-    show = progress or _silent
+    begin, show = time.perf_counter(), progress or _silent
+    with _tracked(config, folder, panel.sha256) as (parent, facts, children):
+        windows = train(config, folder, panel.returns, span, children, show)
+        walks = walk(config, panel.returns, span, windows, show)
+        result = evaluate(config, folder, panel.returns, span, windows, walks, facts, parent)
+        record(result, folder, windows, children, parent, time.perf_counter() - begin)
+    return result
+
+
+@contextmanager
+def _tracked(
+    config: StudyConfig, folder: RunFolder, sha256: str
+) -> Iterator[tuple[TrackedRun, dict[str, str], dict[Lane, TrackedRun]]]:
+    """The study's MLflow runs, opened again where they exist: the parent, its facts, a child a strategy."""
     tracking = config.tracking
     store = open_store(tracking.folder, experiment=tracking.experiment or config.name, uri=tracking.uri)
     facts = {
@@ -110,11 +176,7 @@ def _complete(
             lane: stack.enter_context(_child(store, parent, lane, resumed=earlier is not None))
             for lane in lanes(config)
         }
-        windows = train(config, folder, returns, span, children, show)
-        walks = walk(config, returns, span, windows, show)
-        result = evaluate(config, folder, returns, span, windows, walks, facts, parent)
-        record(result, folder, windows, children, parent, time.perf_counter() - begin)
-    return result
+        yield parent, facts, children
 
 
 @contextmanager

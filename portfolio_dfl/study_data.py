@@ -14,7 +14,7 @@ from portfolio_dfl.strategies import build_estimator, build_trained_policy, lane
 if TYPE_CHECKING:
     from portfolio_dfl.data.panel import PricePanel
 
-__all__ = ["Span", "decision_span", "load_panel"]
+__all__ = ["Span", "decision_span", "load_panel", "returns_needed"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
         If the start is earlier than the training samples allow, or no date is left.
     """
     days = pd.DatetimeIndex(returns.index)
-    needed = _returns_needed(config, returns.shape[1])
+    needed = returns_needed(config, returns.shape[1])
     last = len(days) - 2 - config.backtest.lag
     if needed - 1 > last:
         raise ConfigError(
@@ -87,7 +87,8 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
     return Span(days[first : last + 1], days[last + 1 + config.backtest.lag])
 
 
-def _returns_needed(config: StudyConfig, n_assets: int) -> int:
+def returns_needed(config: StudyConfig, n_assets: int) -> int:
+    """Number of returns, the decision date's included, that the first decision of a study needs."""
     trained = [lane for lane in lanes(config) if lane.trained]
     if trained:
         return build_trained_policy(config, trained[0], n_assets).returns_needed

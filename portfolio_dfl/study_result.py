@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +12,16 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.run_folder import RunFolder
+from portfolio_dfl.strategies import Lane, lanes
 from portfolio_dfl.tracking.figures import appearance
 from portfolio_dfl.tracking.tables import metrics_table, metrics_text
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
-    from portfolio_dfl.strategies import Lane
 
-__all__ = ["StudyResult"]
+__all__ = ["StudyResult", "load_result"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,6 @@ class StudyResult:
         Where the result comes from: data, commit, versions.
     folder, report : Path
         The run's folder and its page.
-    store, run_id : str
-        MLflow's tracking URI and the parent run.
     """
 
     config: StudyConfig
@@ -66,8 +68,16 @@ class StudyResult:
     facts: Mapping[str, str]
     folder: Path
     report: Path
-    store: str
-    run_id: str
+
+    @property
+    def store(self) -> str:
+        """MLflow's tracking URI."""
+        return self.facts["mlflow_store"]
+
+    @property
+    def run_id(self) -> str:
+        """MLflow's parent run."""
+        return self.facts["mlflow_run"]
 
     @property
     def failed_windows(self) -> pd.DataFrame:
@@ -78,6 +88,20 @@ class StudyResult:
     def weights(self) -> dict[str, pd.DataFrame]:
         """Weights held through each day, by strategy."""
         return {label: book.weights for label, book in self.ledgers.items()}
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The frames of the result without their books, by name, with plain columns."""
+        tables = {
+            "metrics": self.metrics.reset_index(),
+            "costs": self.costs.reset_index(),
+            "regrets": pd.DataFrame(dict(self.regrets)),
+            "windows": self.windows,
+            "failures": self.failures,
+            "data_flags": self.flags,
+        }
+        if self.comparison is not None:
+            tables["comparison"] = self.comparison.reset_index()
+        return tables
 
     def __str__(self) -> str:
         days = next(iter(self.ledgers.values())).daily.index
@@ -93,6 +117,80 @@ class StudyResult:
         lines += [f"report  {self.report}", f"MLflow  {self.store}", f"run     {self.folder}"]
         return "\n".join(lines)
 
+    def comparison_text(self) -> str:
+        """The metrics at several costs and the differences to the reference, for a terminal."""
+        levels = list(dict.fromkeys(self.costs.index.get_level_values("cost_rate")))
+        lines = []
+        for level in levels:
+            here = self.costs[self.costs.index.get_level_values("cost_rate") == level].droplevel("cost_rate")
+            lines += [f"At costs of {level * 1e4:g} bp", metrics_text(here), ""]
+        if self.comparison is None:
+            return "\n".join(lines)
+        shown = self.comparison.reset_index()
+        width = max(len(str(name)) for name in shown["strategy"])
+        lines.append(
+            f"Difference to {self.config.evaluation.reference}, {self.config.evaluation.confidence:.0%} interval"
+        )
+        for statistic, rows in shown.groupby("statistic", sort=False):
+            lines.append(f"  {statistic}")
+            for name, value, low, high in zip(
+                *(rows[column] for column in ("strategy", "estimate", "low", "high")), strict=True
+            ):
+                lines.append(f"    {name!s:<{width}}  {value:+.2g}  [{low:+.2g}, {high:+.2g}]")
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         looks = {lane.label: appearance(lane.strategy) for lane in self.lanes}
         return f"<p><b>{self.config.name}</b>, report at {self.report}</p>{metrics_table(self.metrics, looks)}"
+
+
+def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "runs") -> StudyResult:
+    """Read a finished study from its folder.
+
+    Parameters
+    ----------
+    run : path or str
+        The run's folder, or its name under ``root``.
+    root : path
+        Folder of runs.
+
+    Raises
+    ------
+    TrackingError
+        If there is no such run or it has not finished.
+    """
+    from portfolio_dfl.backtest import Ledger
+
+    folder = RunFolder.open(run, root)
+    if not (folder.path / "facts.json").is_file():
+        raise TrackingError(f"run {folder.name} has not finished; `portfolio-dfl resume {folder.name}` continues it")
+    config = folder.config()
+    found = tuple(lanes(config))
+    ledgers = {}
+    for lane in found:
+        books = {part: folder.read_frame(f"strategies/{lane.slug}/{part}") for part in ("daily", "weights", "trades")}
+        backtest = config.backtest
+        ledgers[lane.label] = Ledger(
+            name=lane.label,
+            cost_rate=backtest.cost_rate,
+            fixed_cost=backtest.fixed_cost,
+            lag=backtest.lag,
+            **books,
+        )
+    regrets = folder.read_frame("tables/regrets")
+    compared = (folder.path / "tables" / "comparison.parquet").is_file()
+    return StudyResult(
+        config=config,
+        lanes=found,
+        ledgers=ledgers,
+        metrics=folder.read_frame("tables/metrics").set_index("strategy"),
+        costs=folder.read_frame("tables/costs").set_index(["strategy", "cost_rate"]),
+        comparison=folder.read_frame("tables/comparison").set_index(["strategy", "statistic"]) if compared else None,
+        regrets={str(name): regrets[name].dropna() for name in regrets},
+        windows=folder.read_frame("tables/windows"),
+        failures=folder.read_frame("tables/failures"),
+        flags=folder.flags(),
+        facts=json.loads((folder.path / "facts.json").read_text(encoding="utf-8")),
+        folder=folder.path,
+        report=folder.path / "report.html",
+    )

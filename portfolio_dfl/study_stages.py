@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -136,11 +137,9 @@ def evaluate(
         windows=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
         failures=pd.concat(failures, ignore_index=True),
         flags=folder.flags(),
-        facts=facts,
+        facts={**facts, "mlflow_store": parent.store.uri, "mlflow_run": parent.run_id},
         folder=folder.path,
         report=folder.path / "report.html",
-        store=parent.store.uri,
-        run_id=parent.run_id,
     )
     write_study_report(result)
     return result
@@ -171,12 +170,9 @@ def record(
             run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
             _record_model(result, folder, run, lane, windows[lane], tickers=list(book.trades.columns))
     parent.log_file(result.report)
-    frames = {"metrics": result.metrics, "costs": result.costs, "windows": result.windows}
-    frames |= {"failures": result.failures, "data_flags": result.flags}
-    if result.comparison is not None:
-        frames["comparison"] = result.comparison
-    for name, frame in frames.items():
-        parent.log_file(folder.save_frame(f"tables/{name}", frame.reset_index()), "tables")
+    folder.save_text("facts.json", json.dumps(dict(result.facts), indent=1))
+    for name, frame in result.tables().items():
+        parent.log_file(folder.save_frame(f"tables/{name}", frame), "tables")
     parent.set_tags({"failed_windows": len(result.failed_windows)})
     parent.log_metrics({"seconds": seconds, "retrainings": float(len(result.windows))})
 

@@ -1,0 +1,214 @@
+"""A search over configurations that never looks at the test span.
+
+Every trial is judged by its net result on the decision days just before ``backtest.start``; returns after that date
+are cut off before the first trial. Trials are kept by Optuna in SQLite, so that an interrupted search goes on, and
+recorded in MLflow as children of one run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.strategies import lanes
+from portfolio_dfl.study_data import decision_span, load_panel, returns_needed
+from portfolio_dfl.study_stages import Progress
+from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.walk import WalkTask, take_walk
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["SweepResult", "run_sweep", "validation_score"]
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Outcome of a search.
+
+    Attributes
+    ----------
+    best : StudyConfig
+        The original configuration with the best values.
+    score : float
+        Its score on the validation days.
+    trials : DataFrame
+        One row a trial: number, score, values; failed ones have no score.
+    path : Path
+        Where the best configuration was written.
+    """
+
+    best: StudyConfig
+    score: float
+    trials: pd.DataFrame
+    path: Path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.trials.to_string(index=False)}\n\nbest {self.best.sweep.score} on the validation days: "
+            f"{self.score:.4f}\nits configuration: {self.path}"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>best: {self.score:.4f}, {self.path}</p>{self.trials.to_html(index=False)}"
+
+
+def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> SweepResult:
+    """Try configurations until ``sweep.trials`` have been judged; those from before an interruption count.
+
+    Raises
+    ------
+    ConfigError
+        If the space is empty or names an unknown key, or too few days lie before the test span.
+    """
+    import optuna
+
+    section = config.sweep
+    if not section.space:
+        raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
+    for key, choices in section.space.items():
+        _changed(config, {key: choices[0] if isinstance(choices, list) else choices["low"]})
+    known, start, end = _validation(config)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    folder = config.tracking.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{config.name}-{_digest(config)}"
+    study = optuna.create_study(
+        storage=f"sqlite:///{(folder / 'sweeps.db').resolve()}",
+        study_name=name,
+        direction="maximize",
+        load_if_exists=True,
+    )
+    # A search that goes on must not draw again what it drew before.
+    study.sampler = optuna.samplers.TPESampler(seed=config.training.seeds[0] + len(study.trials))
+    _requeue_interrupted(study)
+    store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
+    tags = {"kind": "sweep", "sweep": name}
+    with tracked_run(store, f"sweep {name}", resume=store.find_run(tags), tags=tags) as parent:
+        while (done := len(_judged(study))) < section.trials:
+            if progress is not None:
+                progress("Trials", done, section.trials)
+            trial = study.ask()
+            values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
+            score = validation_score(_changed(config, values), known, start, end)
+            if np.isfinite(score):
+                study.tell(trial, score)
+            else:
+                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        if progress is not None:
+            progress("Trials", section.trials, section.trials)
+        _record(store, parent, study)
+    return _result(config, study, folder / f"{name}.yaml")
+
+
+def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timestamp, end: pd.Timestamp) -> float:
+    """Score of one configuration on the validation days, the mean over its seeds; NaN if it cannot be judged.
+
+    Parameters
+    ----------
+    config : StudyConfig
+    known : DataFrame
+        Returns up to the first test decision, and none after.
+    start, end : Timestamp
+        First and last decision date.
+    """
+    from portfolio_dfl.backtest import run_ledger
+    from portfolio_dfl.backtest.evaluation import performance
+
+    if int(known.index.searchsorted(start)) + 1 < returns_needed(config, known.shape[1]):
+        return float("nan")
+    scores = []
+    for lane in lanes(config):
+        if lane.strategy != config.sweep.strategy:
+            continue
+        backtest = config.backtest
+        walked = take_walk(WalkTask(config, lane, known, start, end))
+        book = run_ledger(
+            walked.targets, known, cost_rate=backtest.cost_rate, fixed_cost=backtest.fixed_cost, lag=backtest.lag
+        )
+        measures = performance(
+            book, risk_free=config.evaluation.risk_free_rate, risk_aversion=config.allocation.risk_aversion
+        )
+        scores.append(float(measures[config.sweep.score]))
+    return float(np.mean(scores))
+
+
+def _validation(config: StudyConfig) -> tuple[pd.DataFrame, pd.Timestamp, pd.Timestamp]:
+    """Returns known at the first test decision, and the first and last validation date."""
+    returns = load_panel(config).returns
+    first = decision_span(config, returns).dates[0]
+    known = returns.loc[:first]
+    last = len(known) - 2 - config.backtest.lag
+    begin = last - config.sweep.days + 1
+    needed = returns_needed(config, returns.shape[1])
+    if begin + 1 < needed:
+        raise ConfigError(
+            f"sweep.days {config.sweep.days} before {first.date()} leave {max(begin + 1, 0)} returns where the first "
+            f"decision needs {needed}; use fewer days or a later backtest.start"
+        )
+    return known, known.index[begin], known.index[last]
+
+
+def _changed(config: StudyConfig, values: dict[str, Any]) -> StudyConfig:
+    strategy = f"backtest.strategies=[{config.sweep.strategy}]"
+    return config.override([strategy, *(f"{key}={value!r}" for key, value in values.items())])
+
+
+def _suggest(trial: optuna.Trial, key: str, choices: Any) -> Any:
+    if isinstance(choices, list):
+        return trial.suggest_categorical(key, choices)
+    low, high, log = choices["low"], choices["high"], bool(choices.get("log", False))
+    if float(low).is_integer() and float(high).is_integer():
+        return trial.suggest_int(key, int(low), int(high), log=log)
+    return trial.suggest_float(key, float(low), float(high), log=log)
+
+
+def _judged(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    from optuna.trial import TrialState
+
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+
+
+def _requeue_interrupted(study: optuna.Study) -> None:
+    """Trials that were running when the process died are given up, and their values tried again first."""
+    from optuna.trial import TrialState
+
+    for trial in study.get_trials(states=(TrialState.RUNNING,)):
+        study.tell(trial.number, state=TrialState.FAIL)
+        if trial.params:
+            study.enqueue_trial(trial.params, skip_if_exists=True)
+
+
+def _record(store: StudyStore, parent: TrackedRun, study: optuna.Study) -> None:
+    """A child run for every judged trial that has none yet."""
+    for trial in _judged(study):
+        tags = {"mlflow.parentRunId": parent.run_id, "trial": str(trial.number)}
+        if store.find_run(tags) is None:
+            with tracked_run(store, f"trial {trial.number}", parent=parent, tags={"trial": trial.number}) as run:
+                run.log_params(trial.params)
+                run.log_metrics({} if trial.value is None else {"score": trial.value})
+    parent.log_metrics({"best_score": study.best_value})
+
+
+def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult:
+    trials = [
+        {"trial": trial.number, "score": np.nan if trial.value is None else trial.value, **trial.params}
+        for trial in _judged(study)
+    ]
+    best = config.override([f"{key}={value!r}" for key, value in study.best_params.items()])
+    path.write_text(best.to_yaml(), encoding="utf-8")
+    return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path)
+
+
+def _digest(config: StudyConfig) -> str:
+    """What identifies a search: everything but how many trials it has and where it runs."""
+    decisive = config.override(["sweep.trials=1"])
+    text = decisive.model_dump_json(exclude={"execution", "tracking"})
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
