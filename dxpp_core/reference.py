@@ -6,10 +6,13 @@ refined with residuals in extended precision.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 __all__ = ["ReferenceGradients", "reduced_kkt_gradients"]
 
@@ -68,15 +71,13 @@ def reduced_kkt_gradients(
     eye = np.eye(n)
     B = np.concatenate([A, G[active], -eye[lower], eye[upper]])
     k = B.shape[0]
-    K = np.block([[0.5 * (P + P.T), B.T], [B, np.zeros((k, k))]])
     rhs = np.zeros(n + k)
     rhs[:n] = x_bar
     if y_bar is not None:
         rhs[n : n + p] = y_bar
     if z_bar is not None:
         rhs[n + p : n + p + int(active.sum())] = z_bar[active]
-    solution, residual = _solve_accurately(K, rhs)
-    v, s = solution[:n], solution[n:]
+    v, s, residual = _solve_reduced_kkt(0.5 * (P + P.T), B, rhs)
     s_G = np.zeros(m)
     end = p + int(active.sum())
     s_G[active] = s[p:end]
@@ -97,33 +98,53 @@ def reduced_kkt_gradients(
     )
 
 
-def _solve_accurately(K: Array, rhs: Array) -> tuple[Array, float]:
-    """Solution of smallest norm, refined with residuals in extended precision; residual relative to ``rhs``."""
-    size = float(np.abs(rhs).max(initial=0.0)) or 1.0
+def _solve_reduced_kkt(P: Array, B: Array, rhs: Array) -> tuple[Array, Array, float]:
+    """v and s of [[P, Bᵀ], [B, 0]] [v; s] = rhs, s of smallest norm, and the residual relative to ``rhs``."""
+    n, k = P.shape[0], B.shape[0]
+    rows = _independent_rows(B)
+    inside = np.concatenate([np.arange(n), n + rows])
+    K = np.block([[P, B[rows].T], [B[rows], np.zeros((rows.size, rows.size))]])
+    with warnings.catch_warnings():
+        # A singular matrix is an expected answer here, dealt with below.
+        warnings.simplefilter("ignore", linalg.LinAlgWarning)
+        factors = linalg.lu_factor(K, check_finite=False)
+    pivots = np.abs(np.diag(factors[0]))
+    if pivots.min() > 1e-13 * pivots.max():
+        solution = _refined(K, rhs[inside], lambda r: linalg.lu_solve(factors, r, check_finite=False))
+    else:
+        # Equilibrated rows keep the rank decision independent of units.
+        top = np.abs(K).max(1)
+        scale = 1.0 / np.sqrt(np.where(top > 0.0, top, 1.0))
+        pseudo = scale[:, None] * np.linalg.pinv(scale[:, None] * K * scale, rcond=1e-12, hermitian=True) * scale
+        solution = _refined(K, rhs[inside], lambda r: pseudo @ r)
+    v, s = solution[:n], solution[n:]
+    if rows.size < k:
+        s = linalg.lstsq(B.T, B[rows].T @ s, lapack_driver="gelsy")[0]
+    left = rhs - np.concatenate([P @ v + B.T @ s, B @ v])
+    return v, s, float(np.abs(left).max()) / (float(np.abs(rhs).max()) or 1.0)
+
+
+def _independent_rows(B: Array) -> NDArray[np.intp]:
+    """Rows of B that span all of them, by QR with pivoting of the normalised rows."""
+    if not B.shape[0]:
+        return np.zeros(0, dtype=np.intp)
+    sizes = np.linalg.norm(B, axis=1)
+    triangle, order = linalg.qr((B / np.where(sizes > 0.0, sizes, 1.0)[:, None]).T, mode="r", pivoting=True)
+    rank = int((np.abs(np.diag(triangle)) > 1e-10).sum())
+    found: NDArray[np.intp] = np.sort(order[:rank])
+    return found
+
+
+def _refined(K: Array, rhs: Array, inverse: Callable[[Array], Array]) -> Array:
+    """Iterative refinement with residuals in extended precision."""
     exact_K, exact_rhs = K.astype(np.longdouble), rhs.astype(np.longdouble)
-    inverse = _inverse(K)
-    solution = np.zeros(rhs.size, dtype=np.longdouble)
-    best, best_left = solution, np.inf
+    best, best_left = np.zeros(rhs.size, dtype=np.longdouble), np.inf
+    solution = best
     for _ in range(8):
         left = exact_rhs - exact_K @ solution
-        worst = float(np.abs(left).max(initial=0.0)) / size
+        worst = float(np.abs(left).max(initial=0.0))
         if worst >= best_left:
             break
         best, best_left = solution, worst
         solution = solution + inverse(left.astype(np.float64))
-    return best.astype(np.float64), best_left
-
-
-def _inverse(K: Array):  # type: ignore[no-untyped-def]
-    """A function that applies the (pseudo-)inverse of a symmetric matrix."""
-    from scipy.linalg import lu_factor, lu_solve
-
-    with np.errstate(all="ignore"):
-        factors = lu_factor(K, check_finite=False)
-        pivots = np.abs(np.diag(factors[0]))
-    if pivots.min(initial=np.inf) > 1e-13 * pivots.max(initial=0.0):
-        return lambda r: lu_solve(factors, r, check_finite=False)
-    # Equilibrated rows keep the rank decision independent of units.
-    scale = 1.0 / np.sqrt(np.where((top := np.abs(K).max(1)) > 0.0, top, 1.0))
-    pseudo = scale[:, None] * np.linalg.pinv(scale[:, None] * K * scale, rcond=1e-12, hermitian=True) * scale
-    return lambda r: pseudo @ r
+    return best.astype(np.float64)
