@@ -7,6 +7,7 @@ entries are not folded into it but stand beside it in quasi-definite form [[H, B
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Hashable
 from typing import Any
@@ -20,6 +21,7 @@ from ..scaling import equilibrate
 from ..solvers.base import Matrix
 from .base import RIDGE, Factor
 from .dense import CURVATURE_TOLERANCE
+from .products import DenseRows, DiagonalProduct, Product, SparseProduct
 
 __all__ = ["SparsePattern", "SparseStructure", "SparseSystem"]
 
@@ -30,6 +32,8 @@ Positions = NDArray[np.int64]
 _LONGEST_FOLDED_ROW = 32
 _IDLE_FACTORS = 256
 _DENSE_BLOCK = 256
+# Rows with at least this share of their entries present are multiplied as an array.
+_FULL_SHARE = 0.3
 
 
 class SparsePattern:
@@ -97,7 +101,11 @@ class SparseStructure:
         split = int(C.indptr[n_eq])
         self.A = SparsePattern(C.indptr[: n_eq + 1], C.indices[:split], (n_eq, n))
         self.G = SparsePattern(C.indptr[n_eq:] - split, C.indices[split:], (C.shape[0] - n_eq, n))
-        self.A_csc, self.G_csc = self.A.to_csc(), self.G.to_csc()
+        self.P_columns, _ = _by_columns(self.P)
+        self.A_columns, self.A_order = _by_columns(self.A)
+        self.G_columns, self.G_order = _by_columns(self.G)
+        self.P_is_diagonal = self.P.nnz <= n and bool((self.P.rows == self.P.indices).all())
+        self.C_is_full = 0 < C.shape[0] <= _LONGEST_FOLDED_ROW and C.nnz >= _FULL_SHARE * C.shape[0] * n
         self._plan_hessian()
         self.blocks = _curvature_blocks(self.P)
         self._idle: list[Any] = []
@@ -110,6 +118,24 @@ class SparseStructure:
         total = np.bincount(straight, data, minlength=nnz) + np.bincount(mirrored, data, minlength=nnz)
         halved: Array = np.asarray(0.5 * total, dtype=np.float64)
         return halved
+
+    def P_product(self, data: Array) -> Product:
+        """Products with P of these entries."""
+        if not self.P_is_diagonal:
+            return SparseProduct(self.P.matrix(data))
+        if self.P.nnz == self.n:
+            return DiagonalProduct(data)
+        diagonal = np.zeros(self.n)
+        diagonal[self.P.rows] = data
+        return DiagonalProduct(diagonal)
+
+    def C_product(self, data: Array) -> Product:
+        """Products with C of these entries."""
+        if not self.C_is_full:
+            return SparseProduct(self.C.matrix(data))
+        if self.C.nnz == self.C.shape[0] * self.n:
+            return DenseRows(data.reshape(self.C.shape))
+        return DenseRows(self.C.matrix(data).toarray())
 
     def _plan_hessian(self) -> None:
         n, C = self.n, self.C
@@ -156,6 +182,19 @@ class SparseStructure:
     def give_back(self, solver: Any) -> None:
         if len(self._idle) < _IDLE_FACTORS:
             self._idle.append(solver)
+
+
+def _by_columns(pattern: SparsePattern) -> tuple[Any, Positions]:
+    """The pattern as a matrix by columns, for its structure only, and the order in which it takes the entries."""
+    order, rows, indptr = pattern.to_csc()
+    return sparse.csc_matrix((np.zeros(order.size), rows, indptr), shape=pattern.shape), order
+
+
+def _with_data(template: Any, data: Array) -> Any:
+    """A matrix on the pattern of ``template``, without SciPy's checks of a pattern that is known to be right."""
+    matrix = copy.copy(template)
+    matrix.data = data
+    return matrix
 
 
 def _pairs_of_rows(C: SparsePattern, lengths: NDArray[Any]) -> tuple[Positions, Positions]:
@@ -230,43 +269,31 @@ class _LDLFactor:
 class _ArrowFactor:
     """Diagonal Hessian beside a few long rows: the Schur complement of the diagonal, k × k."""
 
-    __slots__ = ("_inverse_diagonal", "_rows", "_small", "_weighted")
+    __slots__ = ("_inverse_diagonal", "_long", "_small")
 
-    def __init__(self, diagonal: Array, rows: sparse.csr_matrix | None, kappa: Array) -> None:
+    def __init__(self, diagonal: Array, rows: Any, kappa: Array) -> None:
         self._inverse_diagonal = 1.0 / diagonal
-        self._rows = rows
+        self._long: Product | None = None
         if rows is not None:
-            self._weighted = rows.multiply(self._inverse_diagonal).tocsr()
-            self._small = np.linalg.inv(np.diag(1.0 / kappa) + (self._weighted @ rows.T).toarray())
+            if isinstance(rows, np.ndarray):
+                self._long, gram = DenseRows(rows), (rows * self._inverse_diagonal).dot(rows.T)
+            else:
+                self._long = SparseProduct(rows)
+                gram = (rows.multiply(self._inverse_diagonal) @ rows.T).toarray()
+            self._small = np.linalg.inv(np.diag(1.0 / kappa) + gram)
 
     def solve(self, rhs: Array) -> Array:
         x = self._inverse_diagonal * rhs
-        if self._rows is not None:
-            x -= self._weighted.T @ (self._small @ (self._rows @ x))
+        if self._long is not None:
+            x -= self._inverse_diagonal * self._long.tdot(self._small.dot(self._long.dot(x)))
         return x
 
 
 class SparseSystem:
     """Scaled sparse P and C = [A; G] on the patterns of one structure."""
 
-    __slots__ = (
-        "C",
-        "Ct",
-        "D",
-        "E",
-        "P",
-        "_C_data",
-        "_P_data",
-        "_norms",
-        "c",
-        "has_curvature",
-        "n_eq",
-        "s",
-        "structure",
-    )
-
     def __init__(self, structure: SparseStructure, P_data: Array, C_data: Array) -> None:
-        s = self.s = structure
+        s = self._s = structure
         self.structure: Hashable = s.key
         self.n_eq = s.n_eq
         size_P, size_C = np.abs(P_data), np.abs(C_data)
@@ -279,49 +306,27 @@ class SparseSystem:
         self.D, self.E, self.c = equilibrate(maxima, s.n, s.C.shape[0])
         self._P_data = self.c * self.D[s.P.rows] * P_data * self.D[s.P.indices]
         self._C_data = self.E[s.C.rows] * C_data * self.D[s.C.indices]
-        self.P = s.P.matrix(self._P_data)
-        self.C = s.C.matrix(self._C_data)
-        self.Ct = self.C.T
+        P, C = s.P_product(self._P_data), s.C_product(self._C_data)
+        self.P_dot, self.C_dot, self.Ct_dot = P.dot, C.dot, C.tdot
         self.has_curvature = bool(P_data.any())
         self._norms: Array | None = None
 
-    def P_dot(self, v: Array) -> Array:
-        product: Array = self.P @ v
-        return product
-
-    def C_dot(self, v: Array) -> Array:
-        product: Array = self.C @ v
-        return product
-
-    def Ct_dot(self, s: Array) -> Array:
-        product: Array = self.Ct @ s
-        return product
-
     def row_norms(self) -> Array:
         if self._norms is None:
-            norms = np.sqrt(np.bincount(self.s.C.rows, self._C_data**2, minlength=self.s.C.shape[0]))
+            norms = np.sqrt(np.bincount(self._s.C.rows, self._C_data**2, minlength=self._s.C.shape[0]))
             self._norms = np.where(norms > 0.0, norms, 1.0)
         return self._norms
 
     def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
-        s = self.s
-        P = sparse.csc_matrix((self._P_data, s.P.indices, s.P.indptr), shape=s.P.shape, copy=False)
-        split = s.A.nnz
-
-        def by_columns(pattern: SparsePattern, csc: tuple[Positions, Index, Index], data: Array) -> Matrix | None:
-            if not pattern.shape[0]:
-                return None
-            order, rows, indptr = csc
-            return sparse.csc_matrix((data[order], rows, indptr), shape=pattern.shape, copy=False)
-
+        s, split = self._s, self._s.A.nnz
         return (
-            P,
-            by_columns(s.G, s.G_csc, self._C_data[split:]),
-            by_columns(s.A, s.A_csc, self._C_data[:split]),
+            _with_data(s.P_columns, self._P_data),
+            _with_data(s.G_columns, self._C_data[split:][s.G_order]) if s.G.shape[0] else None,
+            _with_data(s.A_columns, self._C_data[:split][s.A_order]) if s.A.shape[0] else None,
         )
 
     def factor(self, kappa: Array, kappa_box: Array | None) -> Factor:
-        s = self.s
+        s = self._s
         stiff = kappa[s.long_rows]
         if s.is_arrow:
             diagonal = np.full(s.n, RIDGE) if kappa_box is None else kappa_box + RIDGE
@@ -330,8 +335,7 @@ class SparseSystem:
                 folded = kappa[s.fold_row] * self._C_data[s.fold_left] ** 2
                 diagonal += np.bincount(s.C.indices[s.fold_left], folded, minlength=s.n)
             active = stiff > 0.0
-            rows = self.C[s.long_rows[active]] if active.any() else None
-            return _ArrowFactor(diagonal, rows, stiff[active])
+            return _ArrowFactor(diagonal, self._long_rows(active), stiff[active])
         held = stiff > 0.0
         values = np.concatenate(
             [
@@ -345,23 +349,31 @@ class SparseSystem:
         data: Array = np.bincount(s.positions, values, minlength=s.H_nnz).astype(np.float64, copy=False)
         return _LDLFactor(s, data)
 
+    def _long_rows(self, active: NDArray[np.bool_]) -> Any:
+        if not active.any():
+            return None
+        which = self._s.long_rows[active]
+        if self._s.C_is_full and self._s.C.nnz == self._s.C.shape[0] * self._s.n:
+            return self._C_data.reshape(self._s.C.shape)[which]
+        return self.sparse_rows()[which]
+
     def dense(self) -> tuple[Array, Array]:
-        return self.P.toarray(), self.C.toarray()
+        return self.sparse_P().toarray(), self.sparse_rows().toarray()
 
     def sparse_P(self) -> sparse.csr_matrix:
-        return self.P
+        return self._s.P.matrix(self._P_data)
 
     def sparse_rows(self) -> sparse.csr_matrix:
-        return self.C
+        return self._s.C.matrix(self._C_data)
 
     def smallest_curvature_is_negative(self) -> bool:
-        s = self.s
+        s = self._s
         if not self.has_curvature:
             return False
         if s.blocks is None:
             import qdldl
 
-            shifted = sparse.triu(self.P + CURVATURE_TOLERANCE * sparse.identity(s.n), format="csc")
+            shifted = sparse.triu(self.sparse_P() + CURVATURE_TOLERANCE * sparse.identity(s.n), format="csc")
             _, pivots, _ = qdldl.Solver(shifted, upper=True).factors()
             return bool(np.min(pivots) < 0.0)
         for entries, flat, _, (count, size) in s.blocks:
