@@ -1,0 +1,96 @@
+"""Charts of the tasks: lines over sizes, epochs or smoothing, in the look of the study's report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from portfolio_dfl.tracking.figures import FONT, GRID, INK
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+__all__ = ["line_chart", "line_panels"]
+
+_COLOURS = ("#16528e", "#d1602f", "#2d8a6b", "#8c64a8", "#b98b1d", "#b0467b", "#3c9bb5", "#7c8c2b")
+
+
+def line_chart(
+    rows: pd.DataFrame,
+    *,
+    x: str,
+    y: str,
+    by: str,
+    title: str,
+    x_title: str,
+    y_title: str,
+    log_x: bool = True,
+    log_y: bool = True,
+    dashed: Sequence[str] = (),
+) -> go.Figure:
+    """One line for each value of ``by``; ``dashed`` names the lines of the paper."""
+    return line_panels(
+        {title: rows},
+        x=x,
+        y=y,
+        by=by,
+        x_title=x_title,
+        y_titles=[y_title],
+        log_x=log_x,
+        log_y=log_y,
+        dashed=dashed,
+    )
+
+
+def line_panels(
+    panels: Mapping[str, pd.DataFrame],
+    *,
+    x: str,
+    y: str,
+    by: str,
+    x_title: str,
+    y_titles: Sequence[str],
+    log_x: bool = True,
+    log_y: bool = True,
+    dashed: Sequence[str] = (),
+) -> go.Figure:
+    """Panels side by side, one a title, that share their legend and colours."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(rows=1, cols=len(panels), subplot_titles=list(panels), horizontal_spacing=0.11)
+    names = list(dict.fromkeys(name for rows in panels.values() for name in rows[by]))
+    colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)}
+    legend: set[Any] = set()
+    for column, rows in enumerate(panels.values(), start=1):
+        for name, line in rows.dropna(subset=[y]).groupby(by, sort=False):
+            figure.add_trace(
+                go.Scatter(
+                    x=line[x],
+                    y=line[y],
+                    name=str(name),
+                    legendgroup=str(name),
+                    showlegend=name not in legend,
+                    mode="lines+markers" if len(line) <= 24 else "lines",
+                    line={"color": colours[name], "width": 2, "dash": "dot" if name in dashed else "solid"},
+                ),
+                row=1,
+                col=column,
+            )
+            legend.add(name)
+        kind = {True: "log", False: "linear"}
+        figure.update_xaxes(type=kind[log_x], title=x_title, exponentformat="power", row=1, col=column)
+        figure.update_yaxes(type=kind[log_y], title=y_titles[column - 1], exponentformat="power", row=1, col=column)
+    figure.update_xaxes(gridcolor=GRID, linecolor=GRID, zeroline=False)
+    figure.update_yaxes(gridcolor=GRID, linecolor=GRID, zeroline=False)
+    figure.update_layout(
+        template="none",
+        width=640 if len(panels) == 1 else 480 * len(panels),
+        height=420,
+        font={"family": FONT, "size": 13, "color": INK},
+        legend={"orientation": "h", "y": -0.22},
+        margin={"l": 70, "r": 20, "t": 50, "b": 90},
+    )
+    return figure

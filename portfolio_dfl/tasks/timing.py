@@ -1,0 +1,113 @@
+"""Timing of differentiable layers side by side: interleaved calls, medians, wall clock and processor time."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Layer", "Times", "time_side_by_side"]
+
+#: From the input to the layer's output; without a gradient for a bare solver.
+Layer = Callable[["Tensor"], "Tensor"]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Median times of one layer in milliseconds; backward is NaN for one without gradients.
+
+    ``cpu`` is processor time of forward and backward together, which other programs on the machine disturb less.
+    """
+
+    forward: float
+    backward: float
+    total: float
+    cpu: float
+    calls: int
+
+
+def time_side_by_side(
+    layers: Mapping[str, Layer],
+    inputs: Callable[[int], Tensor],
+    *,
+    repeats: int,
+    warm_up: int = 1,
+) -> dict[str, Times]:
+    """Time forward and backward of each layer on the same inputs, taking turns, one thread each.
+
+    Parameters
+    ----------
+    layers : mapping
+        Layers by name; each gets its own leaf with the values of ``inputs(i)``.
+    inputs : callable
+        The i-th input; the loss is a fixed random linear function of the output, different for every i.
+    repeats : int
+        Timed calls of each layer.
+    warm_up : int
+        Calls beforehand that are not counted: they set up what a layer keeps between calls.
+    """
+    import torch
+
+    clocks: dict[str, list[tuple[float, float, float]]] = {name: [] for name in layers}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for i in range(-warm_up, repeats):
+            figures = _one_round(layers, inputs(i), i)
+            if i >= 0:
+                for name, clock in figures.items():
+                    clocks[name].append(clock)
+    finally:
+        torch.set_num_threads(threads)
+    return {name: _median(figures) for name, figures in clocks.items()}
+
+
+def _one_round(layers: Mapping[str, Layer], values: Tensor, i: int) -> dict[str, tuple[float, float, float]]:
+    """One call of each layer, a different one first every time."""
+    names = list(layers)
+    turn = i % len(names)
+    figures = {}
+    for name in names[turn:] + names[:turn]:
+        x = values.detach().clone().requires_grad_()
+        # A collection that an earlier layer's garbage causes is not this layer's time.
+        gc.collect()
+        gc.disable()
+        try:
+            figures[name] = _one_call(layers[name], x, seed=1000 + i)
+        finally:
+            gc.enable()
+    return figures
+
+
+def _one_call(layer: Layer, x: Tensor, *, seed: int) -> tuple[float, float, float]:
+    """Seconds of the forward call, of the backward call (NaN without gradient), and of processor time in both."""
+    import torch
+
+    start, cpu = time.perf_counter(), time.process_time()
+    out = layer(x)
+    forward, cpu = time.perf_counter() - start, time.process_time() - cpu
+    if not out.requires_grad:
+        return forward, float("nan"), cpu
+    weights = torch.randn(out.shape, dtype=out.dtype, generator=torch.Generator().manual_seed(seed))
+    start, before = time.perf_counter(), time.process_time()
+    out.backward(weights)
+    return forward, time.perf_counter() - start, cpu + time.process_time() - before
+
+
+def _median(figures: list[tuple[float, float, float]]) -> Times:
+    forward, backward, cpu = np.array(figures).T * 1e3
+    total = np.where(np.isnan(backward), forward, forward + backward)
+    return Times(
+        float(np.median(forward)),
+        float(np.median(backward)),
+        float(np.median(total)),
+        float(np.median(cpu)),
+        len(figures),
+    )
