@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from portfolio_dfl.allocation import black_box
 from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
-from portfolio_dfl.allocation.refusals import check_limits, raise_for_facts
+from portfolio_dfl.allocation.refusals import check_limits, name_element, raise_for_facts
 from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
 from portfolio_dfl.errors import AllocationError
@@ -317,7 +317,11 @@ class MultiPeriodMeanVariance(nn.Module):
         result = call.result
         assert result is not None
         if result.facts[:, 0].any():
-            raise_for_facts(result.facts, limit_value, previous.detach().numpy(), dates)
+            raise_for_facts(result.facts, limit_value, previous.detach().numpy(), dates, final=self.solver == "native")
+            if self.solver == "auto":
+                weights = self._second_opinion(
+                    weights, result, tensors, (aversion_value, limit_value, rate_value), dates
+                )
         if weights.dtype != expected_returns.dtype or weights.device != expected_returns.device:
             weights = weights.to(expected_returns)
         if return_solution:
@@ -367,6 +371,41 @@ class MultiPeriodMeanVariance(nn.Module):
             wanted = ", ".join(map(str, ("B", *shape)))
             raise AllocationError(f"{name} is {list(tensor.shape)}; it must broadcast to [{wanted}]") from None
         return tensor.detach().numpy(), tensor
+
+    def _second_opinion(
+        self,
+        weights: Tensor,
+        result: NativeResult,
+        tensors: tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None],
+        values: tuple[_Array, _Array, _Array],
+        dates: Sequence[object] | pd.DatetimeIndex | None,
+    ) -> Tensor:
+        """Let a black box solve what the native solver could not certify: rows that contradict each other by a hair."""
+        doubtful = np.flatnonzero(result.facts[:, 0])
+        where = torch.from_numpy(doubtful)
+        parameters = []
+        for tensor, value in zip(tensors[3:], values, strict=True):
+            full = torch.from_numpy(value) if tensor is None else tensor
+            parameters.append(full[where] if full.shape[0] > 1 else full)
+        names = [name_element(int(element), dates) for element in doubtful]
+        found = black_box.solve(
+            self._standard_form(),
+            "piqp",
+            tensors[0][where],
+            tensors[1][where],
+            tensors[2][where],
+            parameters[0],
+            parameters[1],
+            parameters[2],
+            names,
+        )
+        result.weights[doubtful] = found.weights.detach().numpy()
+        result.nu[doubtful] = found.budget_dual
+        result.theta[doubtful] = found.turnover_dual
+        result.pull[doubtful] = found.lower_dual - found.upper_dual
+        result.facts[doubtful, 0] = np.where(found.certified, 0.0, 1.0)
+        result.facts[doubtful, 4:7] = found.certificate
+        return weights.index_copy(0, where, found.weights)
 
     def _track(
         self, returns: Tensor, covariance: Tensor, aversion: Tensor

@@ -97,11 +97,17 @@ def raise_for_facts(
     turnover: _Array,
     previous: _Array,
     dates: Sequence[object] | pd.DatetimeIndex | None,
+    *,
+    final: bool,
 ) -> None:
-    """Turn the status column of the native solver into an error; instances that are merely not certified pass."""
+    """Turn the status column of the native solver into an error.
+
+    Instances that are merely not certified pass, and those that did not converge if another solver may try (not
+    ``final``).
+    """
     from portfolio_dfl.allocation.kernels import batch as kernels
 
-    bad = np.flatnonzero(facts[:, 0] >= kernels.NOT_CONVERGED)
+    bad = np.flatnonzero(facts[:, 0] >= (kernels.NOT_CONVERGED if final else kernels.BAD_NUMBER))
     if not bad.size:
         return
     element = int(bad[0])

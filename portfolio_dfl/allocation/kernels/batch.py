@@ -57,6 +57,8 @@ CERTIFIED, UNCERTIFIED, NOT_CONVERGED, BAD_NUMBER, BAD_PARAMETER, NOT_CONVEX, OU
 
 # Violations of the scaled problem's KKT conditions that a certified point may have.
 _TOLERANCE = 1e-10
+# Violations up to which a point that could not be certified is still returned (and said to be uncertified).
+_ACCEPTED = 1e-6
 _ROUNDS = 80
 _REPAIRS = 6
 # The first polish is tried when the mean product slack · multiplier is below this.
@@ -150,22 +152,22 @@ def _check(
 @inner
 def _polish(
     problem: Problem, point: Point, active: Active, system: System, eq: Equalities, pull: _Array
-) -> tuple[bool, Certificate]:
+) -> Certificate:
     """Solve for the active set, repair it while that helps, and certify; the factor is left in ``system``."""
     certificate = Certificate(np.inf, np.inf, np.inf, 0.0)
     for attempt in range(_REPAIRS + 1):
         assemble_springs(problem.P, active, system)
         if not factor_stages(problem.P, system):
-            return False, certificate
+            return Certificate(np.inf, np.inf, np.inf, 0.0)
         load_polish(problem, point, active, eq)
         refine(problem.P, active, system, eq)
         certificate = verify(problem, active, eq, pull)
         worst = max(certificate.stationarity, certificate.primal, certificate.dual)
-        if worst <= _TOLERANCE:
-            return True, certificate
-        if attempt == _REPAIRS or not worst < 1e3 or repair(problem, active, eq, pull, 0.1 * _TOLERANCE) == 0:
+        if worst <= _TOLERANCE or attempt == _REPAIRS or not worst < 1e3:
             break
-    return False, certificate
+        if repair(problem, active, eq, pull, 0.1 * _TOLERANCE) == 0:
+            break
+    return certificate
 
 
 @inner
@@ -274,21 +276,16 @@ def solve_batch(
                 r[s, i] = alpha * returns[b, s, i]
                 c[s, i] = alpha * rate[s, i]
         problem = Problem(P, r, c, previous[b], lower, upper, counted, tau, exists)
-        good = False
-        certificate = Certificate(np.inf, np.inf, np.inf, 0.0)
-        primal = np.inf
-        dual = np.inf
-        level = np.inf
+        level = _START_LEVEL
         trigger = _FIRST_TRY
+        best = np.inf
         rows = mark_rows(problem)
         iterations = 0
         tries = 0
         # Round 0 tries the active set of a warm start; the solver's own point starts when that does not settle it.
-        for attempt in range(_ROUNDS):
+        for attempt in range(0 if warm else 1, _ROUNDS):
             finished = False
             if attempt == 0:
-                if not warm:
-                    continue
                 _load_warm(
                     problem,
                     point,
@@ -306,66 +303,57 @@ def solve_batch(
             else:
                 if attempt == 1:
                     start_point(problem, point, centre, _START_LEVEL)
-                    level = _START_LEVEL
                 else:
                     going, level = newton_iteration(problem, point, system, gaps, step, rows)
                     iterations += 1
-                    if not going or not level < 1e10:
-                        break
+                    finished = not going or not level < 1e10
                 primal, dual = residuals(problem, point, gaps)
-                finished = level < 1e-13 and max(primal, dual) < 1e-9
+                finished = finished or (level < 1e-13 and max(primal, dual) < 1e-9)
                 if not finished and not (level < trigger and dual < 1e-3 and primal < 1e-6):
                     continue
                 identify(problem, point, active)
                 trigger = 0.03 * level
-            good, certificate = _polish(problem, point, active, system, eq, pull)
+            certificate = _polish(problem, point, active, system, eq, pull)
+            worst = max(certificate.stationarity, certificate.primal, certificate.dual)
             tries += 1
-            if good or finished:
+            if worst < best:
+                best = worst
+                facts[b, 4] = certificate.stationarity
+                facts[b, 5] = certificate.primal
+                facts[b, 6] = certificate.dual
+                facts[b, 7] = certificate.margin
+                for s in range(H):
+                    nu[b, s] = (eq.nu[s] + rho) / alpha
+                    theta[b, s] = eq.theta[s] / alpha if active.spent[s] == 1 else 0.0
+                    spent[b, s] = active.spent[s]
+                    for i in range(N):
+                        weights[b, s, i] = eq.x[s, i]
+                        kind = active.trade[s, i]
+                        value = 0.0
+                        if kind == 0:
+                            value = eq.tie[s, i] / alpha
+                        elif kind != 2:
+                            value = kind * (theta[b, s] + rate[s, i])
+                        pressure[b, s, i] = value
+                        pull_out[b, s, i] = pull[s, i] / alpha if active.hold[s, i] != 0 else 0.0
+                        hold[b, s, i] = active.hold[s, i]
+                        trade[b, s, i] = kind
+                if keep:
+                    for s in range(H):
+                        sigma_out[b, s] = system.sigma[s]
+                        for i in range(N):
+                            q_out[b, s, i] = system.q[s, i]
+                            for k in range(N):
+                                C_out[b, s, i, k] = system.C[s, i, k]
+            if best <= _TOLERANCE or finished:
                 break
-        if good and tries == 1 and iterations == 0:
-            facts[b, 3] = 1.0
-        facts[b, 0] = CERTIFIED
-        if not good:
-            # Keep the solver's own point, and the active set that it suggests.
-            facts[b, 0] = UNCERTIFIED if level < 1e-6 else NOT_CONVERGED
-            identify(problem, point, active)
-            assemble_springs(P, active, system)
-            factor_stages(P, system)
-            load_polish(problem, point, active, eq)
-            certificate = Certificate(dual, primal, level, 0.0)
-            for s in range(H):
-                for i in range(N):
-                    eq.x[s, i] = point.w[s, i]
+        facts[b, 0] = NOT_CONVERGED
+        if best <= _ACCEPTED:
+            facts[b, 0] = CERTIFIED if best <= _TOLERANCE else UNCERTIFIED
         facts[b, 1] = iterations
         facts[b, 2] = tries
-        facts[b, 4] = certificate.stationarity
-        facts[b, 5] = certificate.primal
-        facts[b, 6] = certificate.dual
-        facts[b, 7] = certificate.margin
+        facts[b, 3] = 1.0 if warm and iterations == 0 else 0.0
         facts[b, 8] = alpha
-        for s in range(H):
-            nu[b, s] = (eq.nu[s] + rho) / alpha
-            theta[b, s] = eq.theta[s] / alpha if active.spent[s] == 1 else 0.0
-            spent[b, s] = active.spent[s]
-            for i in range(N):
-                weights[b, s, i] = eq.x[s, i]
-                kind = active.trade[s, i]
-                value = 0.0
-                if kind == 0:
-                    value = eq.tie[s, i] / alpha
-                elif kind != 2:
-                    value = kind * (theta[b, s] + rate[s, i])
-                pressure[b, s, i] = value
-                pull_out[b, s, i] = pull[s, i] / alpha if active.hold[s, i] != 0 else 0.0
-                hold[b, s, i] = active.hold[s, i]
-                trade[b, s, i] = kind
-        if keep:
-            for s in range(H):
-                sigma_out[b, s] = system.sigma[s]
-                for i in range(N):
-                    q_out[b, s, i] = system.q[s, i]
-                    for k in range(N):
-                        C_out[b, s, i, k] = system.C[s, i, k]
 
 
 @compiled
