@@ -110,7 +110,8 @@ def _comparison_note(result: StudyResult) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
+    text = f"{value:+.2f}".replace("-", "−")
+    return "0.00" if text[1:] == "0.00" else text
 
 
 def _day(stamp: pd.Timestamp) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
+from urllib.parse import quote
 from urllib.request import urlopen
 
 from portfolio_dfl.errors import TrackingError
@@ -20,7 +21,7 @@ from portfolio_dfl.tracking.mlflow_store import StudyStore
 __all__ = ["Dashboard", "start_dashboard"]
 
 _HOST = "127.0.0.1"
-_START_PATIENCE_S = 120.0
+_START_PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Dashboard:
     page : str
         Address of the newest study's runs table.
     comparison : str
-        Address of the comparison of that study's strategies; the runs table where it has none yet.
+        Address of the charts of that study's strategies alone.
     """
 
     page: str
@@ -131,7 +132,7 @@ def _await_answer(process: subprocess.Popen[bytes], url: str, waiting: Callable[
 
 
 def _pages(uri: str, address: str) -> tuple[str, str]:
-    """Addresses of the newest parent run's experiment and of the comparison of its children."""
+    """Addresses of the newest study's runs and of the charts of its children."""
     client = StudyStore(uri, "", "").client
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     order = ["attributes.start_time DESC"]
@@ -140,8 +141,5 @@ def _pages(uri: str, address: str) -> tuple[str, str]:
         return f"{address}/#/experiments", f"{address}/#/experiments"
     parent = parents[0].info
     page = StudyStore(uri, "", parent.experiment_id).page(address)
-    children = client.search_runs([parent.experiment_id], f"tags.`mlflow.parentRunId` = '{parent.run_id}'")
-    if not children:
-        return page, page
-    runs = ",".join(f'"{child.info.run_id}"' for child in children)
-    return page, f'{address}/#/compare-runs?runs=[{runs}]&experiments=["{parent.experiment_id}"]'
+    only = quote(f"tags.`mlflow.parentRunId` = '{parent.run_id}'")
+    return page, f"{page}&compareRunsMode=CHART&searchFilter={only}"

@@ -155,20 +155,22 @@ def cumulative_cost(paths: Mapping[str, tuple[Appearance, pd.Series]]) -> go.Fig
 
 
 def window_metric(
-    lines: Mapping[str, tuple[Appearance, pd.Series]], failed: Sequence[pd.Timestamp], format_: str = ".3g"
+    lines: Mapping[str, tuple[Appearance, pd.Series]], failed: Sequence[pd.Timestamp], *, share: bool = False
 ) -> go.Figure:
-    """One number for each retraining; dates at which training failed carry a cross."""
+    """One number for each retraining; dates at which training failed carry a cross; shares run from 0 to 1."""
     import plotly.graph_objects as go
 
     figure = _figure(230)
     for look, series in lines.values():
-        trace = _line(series.index, series.to_numpy(), look, f"%{{y:{format_}}}")
+        trace = _line(series.index, series.to_numpy(), look, "%{y:.3g}")
         trace.update(mode="lines+markers", marker={"size": 4, "color": look.colour})
         figure.add_trace(trace)
     _first_on_top(figure)
     values = np.concatenate([series.dropna().to_numpy(np.float64) for _, series in lines.values()])
     figure.update_yaxes(exponentformat="power", nticks=5)
-    if len(values) and np.ptp(values) <= 1e-6 * np.abs(values).max():  # a constant needs room, not decimals
+    if share:
+        figure.update_yaxes(range=[-0.03, 1.03], tickformat=".0%", dtick=0.25)
+    elif len(values) and np.ptp(values) <= 1e-6 * np.abs(values).max():  # a constant needs room, not decimals
         level = float(values[0])
         room = 0.5 * abs(level) or 1.0
         figure.update_yaxes(range=[level - room, level + room])

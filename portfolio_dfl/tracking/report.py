@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["ReportContent", "StrategyRecord", "report_html", "write_report"]
 
 _FLAGS_SHOWN = 60
+# Strategies minimise different losses, so that these have an axis for each.
+_OWN_SCALE = ("train_loss", "validation_loss", "parameter_gradient_norm")
 
 # Window metrics that are drawn, with what their captions say; others stay in the artifacts.
 _WINDOW_METRICS = {
-    "train_loss": "Loss on the training samples in the last epoch; strategies minimise different losses",
+    "train_loss": "Loss on the training samples in the last epoch",
     "validation_loss": "Loss on the validation samples that early stopping watches",
     "regret": "Regret against perfect foresight, mean over the decisions until the next retraining",
     "mse": "Mean squared error of the forecasts, over the decisions until the next retraining",
@@ -243,10 +245,13 @@ def _training(content: ReportContent) -> str:
     charts = []
     for column, caption in _WINDOW_METRICS.items():
         lines = _window_lines(content, column) if column in windows else {}
-        if lines:
-            title = column.replace("_", " ").capitalize().replace("Mse", "MSE")
-            chart = figures.window_metric(lines, list(failed["date"]))
-            charts.append(_figure(chart, f"<b>{title}</b>. {caption}."))
+        title = column.replace("_", " ").capitalize().replace("Mse", "MSE")
+        groups = {f"{title}, {label}": {label: line} for label, line in lines.items()}
+        if column not in _OWN_SCALE:
+            groups = {title: lines} if lines else {}
+        for heading, group in groups.items():
+            chart = figures.window_metric(group, list(failed["date"]), share=column.endswith("_share"))
+            charts.append(_figure(chart, f"<b>{escape(heading)}</b>. {caption}."))
     if failed.empty:
         outcome = _note(f"All {len(windows)} retrainings succeeded.")
     else:

@@ -25,9 +25,7 @@ def test_every_default_is_written_out() -> None:
 
 
 def test_overrides_replace_single_values_and_read_them_as_yaml() -> None:
-    config = load_config(
-        None, ["training.epochs=5", "data.tickers=[VTI, AGG]", "training.learning_rate=1e-2"]
-    )
+    config = load_config(None, ["training.epochs=5", "data.tickers=[VTI, AGG]", "training.learning_rate=1e-2"])
     assert (config.training.epochs, config.data.tickers) == (5, ["VTI", "AGG"])
     assert config.training.learning_rate == 0.01
     assert config.training.retrain_every == StudyConfig().training.retrain_every
