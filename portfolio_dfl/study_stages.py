@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 
 from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.errors import AllocationError
 from portfolio_dfl.execution import fan_out
 from portfolio_dfl.run_folder import RunFolder
 from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
@@ -119,13 +120,19 @@ def evaluate(
         for walked in walks
     ]
     rate = config.evaluation.risk_free_rate
-    regrets = {book.name: _regret(config, book, returns) for book in books}
+    regrets, failures = {}, [walked.failures.assign(strategy=walked.lane.label) for walked in walks]
+    for book in books:
+        try:
+            regrets[book.name] = _regret(config, book, returns)
+        except AllocationError as error:  # hindsight without an answer takes nothing from the strategy
+            regrets[book.name] = _no_regret()
+            lost = {"date": [pd.NaT], "what": ["regret"], "message": [str(error)], "strategy": [book.name]}
+            failures.append(pd.DataFrame(lost))
     frames = [
         window_frame(walked, windows[walked.lane], regrets[walked.lane.label])
         for walked in walks
         if walked.lane in windows
     ]
-    failures = [walked.failures.assign(strategy=walked.lane.label) for walked in walks]
     result = StudyResult(
         config=config,
         lanes=tuple(walked.lane for walked in walks),
@@ -227,7 +234,7 @@ def _regret(config: StudyConfig, book: Ledger, returns: pd.DataFrame) -> pd.Seri
 
     window = config.training.realised_window
     if returns.index.searchsorted(book.daily.index[0]) + window > len(returns):
-        return pd.Series(index=pd.DatetimeIndex([]), dtype=float)  # too short to know any realised covariance
+        return _no_regret()  # too short to know any realised covariance
     table = decision_regret(
         book,
         returns,
@@ -237,6 +244,10 @@ def _regret(config: StudyConfig, book: Ledger, returns: pd.DataFrame) -> pd.Seri
         solver=config.allocation.solver,
     )
     return table["regret"]
+
+
+def _no_regret() -> pd.Series[float]:
+    return pd.Series(index=pd.DatetimeIndex([]), dtype=float)
 
 
 def _comparison(

@@ -261,11 +261,12 @@ def _training(content: ReportContent) -> str:
             f"before were kept; crosses mark the dates.</p><div class='scroll'>{frame_table(listed)}</div>"
         )
     trained = [record for record in content.records if record.strategy in set(windows["strategy"])]
-    undecided = content.failures[content.failures["what"] == "decide"]
-    if len(undecided):
+    other = content.failures[content.failures["what"] != "fit"]
+    if len(other):
         outcome += (
-            f"<p class='alarm'>{len(undecided)} decisions failed and held what was held.</p>"
-            f"<div class='scroll'>{frame_table(undecided.head(_FLAGS_SHOWN))}</div>"
+            f"<p class='alarm'>{len(other)} further failures: a decision that failed held what was held, a regret "
+            "that could not be computed is left out.</p>"
+            f"<div class='scroll'>{frame_table(other.head(_FLAGS_SHOWN))}</div>"
         )
     return _section("How training went, window by window", outcome, _key(trained), _side_by_side(charts))
 

@@ -89,7 +89,7 @@ def test_the_page_says_what_happened(content: ReportContent) -> None:
         "It ended.",
         "1 of 14 retrainings failed",
         "diverged &lt;badly&gt;",
-        "1 decisions failed",
+        "1 further failures",
         "five days",
         "name: quick",
         "abc",
