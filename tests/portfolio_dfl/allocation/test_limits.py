@@ -1,0 +1,127 @@
+"""Optional limits and costs: what each does, that they compose, and what cannot be satisfied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from portfolio_dfl.allocation import (
+    ActiveShare,
+    BenchmarkBand,
+    BoxLimits,
+    CashAsset,
+    GroupLimits,
+    Limit,
+    MultiPeriodMeanVariance,
+    TrackingCost,
+    append_cash,
+)
+from portfolio_dfl.errors import AllocationError
+
+EQUAL = (0.2,) * 5
+NATIVE: list[tuple[Limit, ...]] = [
+    (BoxLimits(0.05, 0.4),),
+    (BoxLimits(-0.3, 0.7),),
+    (BoxLimits((0.0, 0.0, 0.2, 0.0, 0.1), (1.0, 0.5, 0.2, 0.3, 1.0)),),
+    (BenchmarkBand(EQUAL, 0.1),),
+    (CashAsset(4),),
+    (TrackingCost(EQUAL, 20.0),),
+    (BoxLimits(0.0, 0.5), BenchmarkBand(EQUAL, 0.15), CashAsset(0), TrackingCost(EQUAL, 5.0)),
+]
+
+
+def solve(layer: MultiPeriodMeanVariance, instance: Any) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+    leaves = instance.leaves()
+    weights = layer(*leaves)
+    upstream = torch.randn(weights.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    return weights, torch.autograd.grad((weights * upstream).sum(), leaves)
+
+
+@pytest.mark.parametrize("limits", NATIVE, ids=lambda limits: "+".join(type(limit).__name__ for limit in limits))
+@pytest.mark.parametrize("turnover", [0.6, None])
+def test_native_and_black_box_agree_under_limits(
+    instances: Any, limits: tuple[Limit, ...], turnover: float | None
+) -> None:
+    instance = instances(4, 3, 5, seed=len(limits))
+    instance.previous[:] = torch.tensor(EQUAL, dtype=torch.float64)
+    settings: dict[str, Any] = {"turnover_limit": turnover, "transaction_cost": 5e-4, "limits": limits}
+    weights, gradients = solve(MultiPeriodMeanVariance(5, 3, solver="native", **settings), instance)
+    others, references = solve(MultiPeriodMeanVariance(5, 3, solver="piqp", **settings), instance)
+    torch.testing.assert_close(weights, others, rtol=0, atol=1e-9)
+    for gradient, reference in zip(gradients[:2], references[:2], strict=True):
+        torch.testing.assert_close(gradient, reference, rtol=1e-6, atol=1e-6)
+
+
+def test_boxes_are_kept_and_may_allow_short_positions(instances: Any) -> None:
+    instance = instances(8, 2, 5, seed=1, scale=3e-3)
+    weights = MultiPeriodMeanVariance(5, 2, limits=[BoxLimits(-0.2, 0.6)])(*instance.leaves()).detach()
+    assert weights.min() == pytest.approx(-0.2)
+    assert weights.max() == pytest.approx(0.6)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(8, 2, dtype=torch.float64))
+
+
+def test_groups_and_active_share_are_kept(instances: Any) -> None:
+    instance = instances(4, 2, 5, seed=2, scale=5e-3)
+    layer = MultiPeriodMeanVariance(
+        5, 2, turnover_limit=1.5, limits=[GroupLimits((0, 1), 0.3, 0.5, "stocks"), ActiveShare(EQUAL, 0.3)]
+    )
+    weights, gradients = solve(layer, instance)
+    weights = weights.detach()
+    group = weights[..., :2].sum(-1)
+    assert group.min() > 0.3 - 1e-9
+    assert group.max() < 0.5 + 1e-9
+    share = 0.5 * (weights - 0.2).abs().sum(-1)
+    assert share.max() == pytest.approx(0.3, abs=1e-9)
+    for gradient in gradients:
+        assert torch.isfinite(gradient).all()
+
+
+def test_cash_is_free_to_trade_and_tracking_pulls_to_the_benchmark(instances: Any) -> None:
+    instance = instances(3, 2, 4, seed=4)
+    returns, covariance = append_cash(instance.returns, instance.covariance, 1e-4)
+    assert returns.shape == (3, 2, 5)
+    assert covariance[:, 4].abs().max() == 0.0
+    held = torch.tensor([[0.0, 0.0, 0.0, 0.0, 1.0]], dtype=torch.float64).expand(3, 5)
+    weights = MultiPeriodMeanVariance(5, 2, turnover_limit=0.25, limits=[CashAsset()])(returns, covariance, held)
+    assert weights[:, 0, :4].sum(-1).max() == pytest.approx(0.25)
+    strong = MultiPeriodMeanVariance(5, 2, limits=[TrackingCost(EQUAL, 1e6)])
+    instance = instances(3, 2, 5, seed=4)
+    torch.testing.assert_close(strong(*instance.leaves()), torch.full((3, 2, 5), 0.2).double(), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ([BoxLimits(0.0, 0.19)], r"sum to 0.95.*no portfolio is fully invested"),
+        ([BoxLimits(0.3)], "exceeds 1"),
+        ([BoxLimits(0.3, 0.2)], "lower limit 0.3 exceeds upper limit 0.2"),
+        ([BoxLimits((0.1, 0.2))], "2 entries for 5 assets"),
+        ([BoxLimits(0.0, 0.3), GroupLimits((0, 1), lower=0.7, name="stocks")], "'stocks' cannot be met"),
+        ([GroupLimits((0, 7))], "names asset 7"),
+        ([BoxLimits(0.0, (0.0, 1.0, 1.0, 1.0, 1.0)), ActiveShare(EQUAL, 0.1)], "active share of 0.1"),
+        ([BenchmarkBand((0.5,) * 5, 0.1)], "sum to 2.5"),
+        ([ActiveShare(EQUAL, 0.0)], "must be positive"),
+        ([TrackingCost(EQUAL, -1.0)], "at least 0"),
+        ([CashAsset(9)], "asset 9"),
+    ],
+)
+def test_limits_that_cannot_be_satisfied_are_refused_before_solving(limits: list[Limit], words: str) -> None:
+    with pytest.raises(AllocationError, match=words):
+        MultiPeriodMeanVariance(5, 2, limits=limits)
+
+
+def test_the_native_solver_names_limits_it_does_not_have() -> None:
+    with pytest.raises(AllocationError, match="group or active-share"):
+        MultiPeriodMeanVariance(5, 2, limits=[GroupLimits((0, 1), upper=0.5)], solver="native")
+
+
+def test_held_weights_outside_the_limits_need_turnover_enough(instances: Any) -> None:
+    instance = instances(1, 2, 5, seed=5)
+    held = torch.tensor([[0.6, 0.1, 0.1, 0.1, 0.1]], dtype=torch.float64)
+    capped = [BoxLimits(0.0, 0.4)]
+    with pytest.raises(AllocationError, match=r"batch element 0.*turnover limit 0.3"):
+        MultiPeriodMeanVariance(5, 2, turnover_limit=0.3, limits=capped)(instance.returns, instance.covariance, held)
+    found = MultiPeriodMeanVariance(5, 2, turnover_limit=0.5, limits=capped)
+    assert found(instance.returns, instance.covariance, held).max() < 0.4 + 1e-12
