@@ -243,9 +243,10 @@ def _as_program(kind: Kind, n: int) -> Any:
         return Program(program["P"], zero, program["G"], program["h"], A, b)
     each = torch.arange(n)
     signs = torch.cat([-torch.ones_like(zero), torch.ones_like(zero)])
-    rows = torch.sparse_coo_tensor(torch.stack([torch.arange(2 * n), each.repeat(2)]), signs, (2 * n, n))
+    cells = torch.stack([torch.arange(2 * n), each.repeat(2)])
+    rows = torch.sparse_coo_tensor(cells, signs, (2 * n, n), check_invariants=True).coalesce()
     limits = torch.cat([-program["lb"], program["ub"]])
-    return Program(program["P"], zero, rows.coalesce(), limits, program["A"], program["b"])
+    return Program(program["P"], zero, rows, limits, program["A"], program["b"])
 
 
 def _flattened(layer: Callable[..., Tensor]) -> Callable[[Tensor], Tensor]:

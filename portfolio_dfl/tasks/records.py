@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -155,9 +156,14 @@ def save_task(result: TaskResult, root: str | os.PathLike[str]) -> TaskResult:
     tags = {"task": result.name, "machine": result.machine, "commit": git_commit()}
     with tracked_run(store, result.name, tags=tags) as run:
         run.log_params({**result.parameters, **{f"version.{name}": text for name, text in versions().items()}})
-        run.log_metrics(result.metrics)
+        run.log_metrics({_metric_name(name): value for name, value in result.metrics.items()})
         run.log_folder(folder, "results")
     return result
+
+
+def _metric_name(name: str) -> str:
+    """The name in the characters that MLflow takes."""
+    return re.sub(r"[^\w\-. :/]", "", name.replace("×", "x"), flags=re.ASCII)
 
 
 def _write_png(figure: go.Figure, path: Path) -> None:
