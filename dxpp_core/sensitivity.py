@@ -5,10 +5,10 @@ H = P + BᵀκB the augmented-Lagrangian iteration
 
     dv = H⁻¹(r₁ + Bᵀκ r₂),   r₂ ← r₂ − B dv,   ds = −κ r₂,   r₁ ← r₁ − P dv − Bᵀds
 
-gains a factor of about κ a step, whether or not the rows of B are independent.  The residuals are carried along, not
-recomputed: so r₂ never becomes rounding noise that κ would blow up in s, and a step costs one product with each of P, B
-and Bᵀ.  The same iteration polishes the solver's point (g = q, d = right-hand sides, started there), solves for
-adjoints, and for tangents.
+gains a factor of about κ a step, whether or not the rows of B are independent.  Variables at active bounds are pinned:
+known, and removed from the system.  The residuals are carried along, not recomputed: so r₂ never becomes rounding noise
+that κ would blow up in s, and a step costs one product with each of P, B and Bᵀ.  The same iteration polishes the
+solver's point (g = q, d = right-hand sides, started there), solves for adjoints, and for tangents.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _STEPS = 14
+# A step of refinement that gains less than this has stalled.
+_PROGRESS = 0.25
 _KRYLOV = 40
 # Regularisation of the KKT matrix in the fallback, in units of the equilibrated program.
 _SHIFT = 1e-13
@@ -57,13 +59,17 @@ def largest(v: Vector) -> float:
 
 @dataclass(slots=True)
 class ActiveRows:
-    """An active set of a scaled program: masks, stiffnesses and the factor of its penalty Hessian."""
+    """An active set of a scaled program: masks, stiffnesses and the factor of its penalty Hessian.
+
+    ``free`` is 0 where an active bound pins a variable and 1 elsewhere; None where no bound is active.
+    """
 
     rows: Mask
     box: Mask | None
     kappa: Vector
-    kappa_box: Vector | None
     factor: Factor
+    free: Vector | None = None
+    kappa_box: Vector | None = None
 
 
 @dataclass(slots=True)
@@ -82,9 +88,10 @@ class KKTSolution:
 
 def hold(system: System, rows: Mask, box: Mask | None) -> ActiveRows:
     """Factor the penalty Hessian that holds these rows and bounds."""
-    kappa = rows * (STIFFNESS / system.row_norms() ** 2) if rows.size else np.zeros(0)
-    kappa_box = None if box is None else np.where(box, STIFFNESS, 0.0)
-    return ActiveRows(rows, box, kappa, kappa_box, system.factor(kappa, kappa_box))
+    kappa = np.where(rows, STIFFNESS / system.squared_row_norms(rows, box), 0.0) if rows.size else np.zeros(0)
+    pinned = box if box is not None and box.any() else None
+    free = None if pinned is None else np.where(pinned, 0.0, 1.0)
+    return ActiveRows(rows, box, kappa, system.factor(kappa, pinned), free)
 
 
 def refine(
@@ -104,70 +111,67 @@ def refine(
     start : KKTSolution, optional
         Where to begin; components that the system does not determine stay where they begin.
     """
-    rows, box, kappa, kappa_box = active.rows, active.box, active.kappa, active.kappa_box
+    rows, box, kappa, free = active.rows, active.box, active.kappa, active.free
     has_rows = rows.size > 0
-    # A point of the equilibrated program is measured against its units, which are one; a right-hand side against
-    # itself.
-    terms = size_v = 0.0 if start is None else 1.0
-    v, s, s_box = np.zeros(g.size), np.zeros(rows.size), None if box is None else np.zeros(g.size)
-    r1, r2, r_box = -g, np.zeros(rows.size), None if box is None else np.zeros(g.size)
+    v, s = np.zeros(g.size) if start is None else start.v, np.zeros(rows.size)
+    if free is not None and box is not None:
+        v = v * free if d_box is None else np.where(box, d_box, v)
+    r1, r2 = -g, np.zeros(rows.size)
     if has_rows and d is not None:
         r2 = np.where(rows, d, 0.0)
-    if box is not None and d_box is not None:
-        r_box = np.where(box, d_box, 0.0)
-    if start is not None:
-        v = start.v if box is None or r_box is None else np.where(box, r_box, start.v)
+    # A point of the equilibrated program is measured against its units, which are one; a right-hand side against
+    # itself.
+    terms = size_v = 0.0
+    if start is not None or (free is not None and d_box is not None):
+        size_v = largest(v)
         r1 = r1 - system.P_dot(v)
+        if has_rows:
+            r2 = np.where(rows, r2 - system.C_dot(v), 0.0)
+    if start is not None:
+        terms, size_v = 1.0, max(size_v, 1.0)
         if has_rows:
             s = np.where(rows, start.s, 0.0)
             r1 -= system.Ct_dot(s)
-            r2 = np.where(rows, r2 - system.C_dot(v), 0.0)
-        if box is not None and start.s_box is not None:
-            s_box = np.where(box, start.s_box, 0.0)
-            r1 -= s_box
-            r_box = np.zeros(g.size)
-    terms = max(terms, largest(r1))
     rhs = r1
-    if has_rows and (start is not None or d is not None):
+    if has_rows and (d is not None or size_v > 0.0):
         rhs = rhs + system.Ct_dot(kappa * r2)
         size_v = max(size_v, largest(r2))
-    if r_box is not None and kappa_box is not None and d_box is not None:
-        rhs = rhs + kappa_box * r_box
-        size_v = max(size_v, largest(r_box))
+    if free is not None:
+        rhs = rhs * free
+    terms = max(terms, largest(rhs))
     best_size = size = row_size = np.inf
     for _ in range(_STEPS):
         dv = active.factor.solve(rhs)
         v = v + dv
         Pdv = system.P_dot(dv)
-        terms, size_v = max(terms, largest(Pdv)), max(size_v, largest(dv))
         r1 = r1 - Pdv
+        size_v = max(size_v, largest(dv))
         row_size = 0.0
-        back = None
         if has_rows:
-            r2 = r2 - system.C_dot(dv)
-            r2 *= rows
+            r2 = (r2 - system.C_dot(dv)) * rows
             ds = -kappa * r2
             s = s + ds
             back = system.Ct_dot(ds)
-            row_size = largest(r2)
-        if box is not None and r_box is not None and s_box is not None and kappa_box is not None:
-            r_box = (r_box - dv) * box
-            ds_box = -kappa_box * r_box
-            s_box = s_box + ds_box
-            back = ds_box if back is None else back + ds_box
-            row_size = max(row_size, largest(r_box))
-        rhs = r1
-        if back is not None:
-            terms = max(terms, largest(back))
+            row_size = largest(r2) / (size_v or 1.0)
             r1 = r1 - back
             rhs = r1 - back
-        row_size /= size_v or 1.0
-        size = max(largest(r1) / (terms or 1.0), row_size)
-        if size <= 2.0 * _EPS or not size <= 0.25 * best_size:
+            if free is not None:
+                Pdv, back = Pdv * free, back * free
+            terms = max(terms, largest(Pdv), largest(back))
+        else:
+            rhs = r1
+            terms = max(terms, largest(Pdv))
+        if free is not None:
+            rhs = rhs * free
+            size = max(largest(r1 * free) / (terms or 1.0), row_size)
+        else:
+            size = max(largest(r1) / (terms or 1.0), row_size)
+        if size <= 2.0 * _EPS or not size <= _PROGRESS * best_size:
             break
         best_size = size
-    if box is not None and s_box is not None:
-        v = np.where(box, 0.0 if d_box is None else d_box, v)
+    s_box = None
+    if box is not None:
+        s_box = np.zeros(g.size) if free is None else np.where(box, r1, 0.0)
     return KKTSolution(v, s, s_box, size, row_size)
 
 

@@ -287,7 +287,8 @@ class SolutionMap:
         if box is not None:
             n = self.program.n
             kappa_box = vectors.c * system.D**2 * (kappa[m_kept : m_kept + n] + kappa[m_kept + n :])
-        return ActiveRows(kappa_rows > 0.0, box, kappa_rows, kappa_box, system.factor(kappa_rows, kappa_box))
+        factor = system.factor(kappa_rows, None, kappa_box)
+        return ActiveRows(kappa_rows > 0.0, box, kappa_rows, factor, kappa_box=kappa_box)
 
     def _sensitivity(self, k: int, g: Array, d: Array | None, d_box: Array | None, *, by_loss: bool) -> KKTSolution:
         """Scaled solution of K[v; s; s_box] = [−g; d; d_box] at element k, by whatever method was chosen."""

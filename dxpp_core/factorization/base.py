@@ -14,6 +14,7 @@ from ..solvers.base import Matrix
 __all__ = ["RIDGE", "Factor", "System"]
 
 Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 # Added to the diagonal of the penalty Hessian, in units of the largest entry of the scaled P (which is 1).  It makes
 # the factor exist where neither P nor an active row has curvature; refinement against the matrix without it removes its
@@ -22,10 +23,10 @@ RIDGE = 1e-10
 
 
 class Factor(Protocol):
-    """A factor of the penalty Hessian H = P + Cᵀ diag(κ) C + diag(κ_box) + ridge."""
+    """A factor of the penalty Hessian H = P + Cᵀ diag(κ) C + ridge, without the pinned variables."""
 
     def solve(self, rhs: Vector) -> Vector:
-        """H⁻¹ rhs."""
+        """H⁻¹ rhs; where a variable is pinned, rhs itself, which is zero there."""
         ...
 
 
@@ -45,16 +46,23 @@ class System(Protocol):
 
     def Ct_dot(self, s: Vector) -> Vector: ...
 
-    def row_norms(self) -> Vector:
-        """Euclidean norms of the rows of Ĉ; 1 for empty rows."""
+    def squared_row_norms(self, rows: Mask, box: Mask | None) -> Vector:
+        """Squared norms of the rows of Ĉ over the variables that no active bound holds, if there are any.
+
+        A row of ones over 10⁵ variables of which ten are free is a row of ten: its stiffness must not be that of 10⁵.
+        """
         ...
 
     def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
         """P̂, Ĝ and Â in the layout solvers take."""
         ...
 
-    def factor(self, kappa: Vector, kappa_box: Vector | None) -> Factor:
-        """Factor of the penalty Hessian with these stiffnesses of rows and bounds; 0 marks an inactive one."""
+    def factor(self, kappa: Vector, pinned: Mask | None, diagonal: Vector | None = None) -> Factor:
+        """Factor of the penalty Hessian with these stiffnesses of rows; 0 marks an inactive one.
+
+        Variables at active bounds are pinned: removed rather than held by a stiffness.  ``diagonal`` is added to H (the
+        paper's plug-in holds bounds that way).
+        """
         ...
 
     def dense(self) -> tuple[Vector, Vector]:

@@ -42,7 +42,7 @@ class DenseFactor:
 class DenseSystem:
     """Scaled dense P and C = [A; G]."""
 
-    __slots__ = ("C", "Ct", "D", "E", "P", "_norms", "c", "has_curvature", "n_eq", "structure")
+    __slots__ = ("C", "Ct", "D", "E", "P", "_norms", "_squares", "c", "has_curvature", "n_eq", "structure")
 
     def __init__(self, P: Array, C: Array, n_eq: int) -> None:
         n_rows, n = C.shape
@@ -66,7 +66,8 @@ class DenseSystem:
         self.n_eq = n_eq
         self.has_curvature = bool(first[0].max() > 0.0)
         self.structure: Hashable = None
-        self._norms: Array | None = None
+        self._squares: Array | None = None
+        self._norms = self.D
 
     def P_dot(self, v: Array) -> Array:
         product: Array = self.P.dot(v)
@@ -80,18 +81,21 @@ class DenseSystem:
         product: Array = self.Ct.dot(s)
         return product
 
-    def row_norms(self) -> Array:
-        if self._norms is None:
-            norms = np.sqrt(np.einsum("ij,ij->i", self.C, self.C))
-            self._norms = np.where(norms > 0.0, norms, 1.0)
-        return self._norms
+    def squared_row_norms(self, rows: NDArray[np.bool_], box: NDArray[np.bool_] | None) -> Array:
+        if self._squares is None:
+            self._squares = self.C * self.C
+            self._norms = self._squares.sum(1)
+        if box is None:
+            return np.where(self._norms > 0.0, self._norms, 1.0)
+        free = self._squares.dot(~box)
+        return np.where(free > 0.0, free, np.where(self._norms > 0.0, self._norms, 1.0))
 
     def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
         p = self.n_eq
         G = self.C[p:] if self.C.shape[0] > p else None
         return self.P, G, self.C[:p] if p else None
 
-    def factor(self, kappa: Array, kappa_box: Array | None) -> DenseFactor:
+    def factor(self, kappa: Array, pinned: NDArray[np.bool_] | None, diagonal: Array | None = None) -> DenseFactor:
         active = kappa.nonzero()[0]
         if active.size:
             B = self.C[active]
@@ -99,7 +103,12 @@ class DenseSystem:
             H += self.P
         else:
             H = self.P.copy()
-        H.ravel()[:: H.shape[0] + 1] += RIDGE if kappa_box is None else kappa_box + RIDGE
+        on_diagonal = H.ravel()[:: H.shape[0] + 1]
+        on_diagonal += RIDGE if diagonal is None else diagonal + RIDGE
+        if pinned is not None:
+            H[pinned] = 0.0
+            H[:, pinned] = 0.0
+            on_diagonal[pinned] = 1.0
         return DenseFactor(H)
 
     def dense(self) -> tuple[Array, Array]:

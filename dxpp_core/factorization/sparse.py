@@ -106,6 +106,8 @@ class SparseStructure:
         self.G_columns, self.G_order = _by_columns(self.G)
         self.P_is_diagonal = self.P.nnz <= n and bool((self.P.rows == self.P.indices).all())
         self.C_is_full = 0 < C.shape[0] <= _LONGEST_FOLDED_ROW and C.nnz >= _FULL_SHARE * C.shape[0] * n
+        self.single_rows = np.flatnonzero(np.diff(C.indptr) == 1)
+        self.single_columns = C.indices[C.indptr[self.single_rows]]
         self._plan_hessian()
         self.blocks = _curvature_blocks(self.P)
         self._idle: list[Any] = []
@@ -136,6 +138,12 @@ class SparseStructure:
         if self.C.nnz == self.C.shape[0] * self.n:
             return DenseRows(data.reshape(self.C.shape))
         return DenseRows(self.C.matrix(data).toarray())
+
+    def rows_of(self, data: Array, which: Positions) -> Any:
+        """Some rows of C: an array where they are mostly full, else a sparse matrix."""
+        if self.C_is_full and self.C.nnz == self.C.shape[0] * self.n:
+            return data.reshape(self.C.shape)[which]
+        return self.C.matrix(data)[which]
 
     def _plan_hessian(self) -> None:
         n, C = self.n, self.C
@@ -309,13 +317,20 @@ class SparseSystem:
         P, C = s.P_product(self._P_data), s.C_product(self._C_data)
         self.P_dot, self.C_dot, self.Ct_dot = P.dot, C.dot, C.tdot
         self.has_curvature = bool(P_data.any())
-        self._norms: Array | None = None
+        self._squares: Product | None = None
+        self._norms = self.E
 
-    def row_norms(self) -> Array:
-        if self._norms is None:
-            norms = np.sqrt(np.bincount(self._s.C.rows, self._C_data**2, minlength=self._s.C.shape[0]))
+    def squared_row_norms(self, rows: NDArray[np.bool_], box: NDArray[np.bool_] | None) -> Array:
+        s = self._s
+        if self._squares is None:
+            self._squares = s.C_product(self._C_data**2)
+            norms = self._squares.dot(np.ones(s.n))
             self._norms = np.where(norms > 0.0, norms, 1.0)
-        return self._norms
+        free = np.ones(s.n) if box is None else np.where(box, 0.0, 1.0)
+        # A row with one entry is a bound by another name.
+        free[s.single_columns[rows[s.single_rows]]] = 0.0
+        over_free = self._squares.dot(free)
+        return np.where(over_free > 0.0, over_free, self._norms)
 
     def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
         s, split = self._s, self._s.A.nnz
@@ -325,37 +340,32 @@ class SparseSystem:
             _with_data(s.A_columns, self._C_data[:split][s.A_order]) if s.A.shape[0] else None,
         )
 
-    def factor(self, kappa: Array, kappa_box: Array | None) -> Factor:
-        s = self._s
+    def factor(self, kappa: Array, pinned: NDArray[np.bool_] | None, diagonal: Array | None = None) -> Factor:
+        s, P, C = self._s, self._P_data, self._C_data
+        added = np.full(s.n, RIDGE) if diagonal is None else diagonal + RIDGE
+        if pinned is not None:
+            free = np.where(pinned, 0.0, 1.0)
+            C = C * free[s.C.indices]
+            P = P * free[s.P.rows] * free[s.P.indices]
+            added = np.where(pinned, 1.0, added)
         stiff = kappa[s.long_rows]
-        if s.is_arrow:
-            diagonal = np.full(s.n, RIDGE) if kappa_box is None else kappa_box + RIDGE
-            diagonal += np.bincount(s.P.rows, self._P_data, minlength=s.n) if s.P.nnz else 0.0
-            if s.fold_left.size:
-                folded = kappa[s.fold_row] * self._C_data[s.fold_left] ** 2
-                diagonal += np.bincount(s.C.indices[s.fold_left], folded, minlength=s.n)
-            active = stiff > 0.0
-            return _ArrowFactor(diagonal, self._long_rows(active), stiff[active])
         held = stiff > 0.0
+        if s.is_arrow:
+            added[s.P.rows] += P
+            if s.fold_left.size:
+                added += np.bincount(s.C.indices[s.fold_left], kappa[s.fold_row] * C[s.fold_left] ** 2, minlength=s.n)
+            return _ArrowFactor(added, s.rows_of(C, s.long_rows[held]) if held.any() else None, stiff[held])
         values = np.concatenate(
             [
-                self._P_data[s.P_upper],
-                kappa[s.fold_row] * self._C_data[s.fold_left] * self._C_data[s.fold_right],
-                np.full(s.n, RIDGE) if kappa_box is None else kappa_box + RIDGE,
-                np.where(kappa[s.long_entry_row] > 0.0, self._C_data[s.long_entries], 0.0),
+                P[s.P_upper],
+                kappa[s.fold_row] * C[s.fold_left] * C[s.fold_right],
+                added,
+                np.where(kappa[s.long_entry_row] > 0.0, C[s.long_entries], 0.0),
                 np.where(held, -1.0 / np.where(held, stiff, 1.0), -1.0),
             ]
         )
         data: Array = np.bincount(s.positions, values, minlength=s.H_nnz).astype(np.float64, copy=False)
         return _LDLFactor(s, data)
-
-    def _long_rows(self, active: NDArray[np.bool_]) -> Any:
-        if not active.any():
-            return None
-        which = self._s.long_rows[active]
-        if self._s.C_is_full and self._s.C.nnz == self._s.C.shape[0] * self._s.n:
-            return self._C_data.reshape(self._s.C.shape)[which]
-        return self.sparse_rows()[which]
 
     def dense(self) -> tuple[Array, Array]:
         return self.sparse_P().toarray(), self.sparse_rows().toarray()

@@ -1,0 +1,95 @@
+"""What the layer costs beside the bare solver: ``python -m dxpp_core.benchmark [sizes ...]``.
+
+Projection onto the probability simplex, forward and backward, against PIQP alone on the same program at the same
+tolerance, interleaved in one process.  Times are medians; on a shared machine trust the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import piqp
+import torch
+from scipy import sparse
+
+from . import solve_qp
+
+__all__ = ["Overhead", "measure_overhead"]
+
+_TOLERANCE = 1e-9
+SIZES = (20, 100, 1_000, 10_000, 100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Median milliseconds of one size: PIQP's set-up and solve alone, and the layer's two passes."""
+
+    n: int
+    bare: float
+    forward: float
+    backward: float
+
+    @property
+    def ratio(self) -> float:
+        """Both passes over the bare solve."""
+        return (self.forward + self.backward) / self.bare
+
+
+def measure_overhead(n: int, repetitions: int) -> Overhead:
+    """Time the projection of a normal vector of length n onto the simplex."""
+    point = np.random.default_rng(0).normal(size=n)
+    P, A = 2.0 * sparse.identity(n, format="csc"), sparse.csc_matrix(np.ones((1, n)))
+    b, lower, upper = np.ones(1), np.zeros(n), np.ones(n)
+
+    def bare() -> None:
+        solver = piqp.SparseSolver()
+        solver.settings.eps_abs = solver.settings.eps_rel = _TOLERANCE
+        solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = _TOLERANCE
+        solver.setup(P, -2.0 * point, A, b, None, None, None, lower, upper)
+        solver.solve()
+
+    diagonal = torch.arange(n)
+    ones = torch.ones(n, dtype=torch.float64)
+    P_tensor = torch.sparse_csr_tensor(torch.arange(n + 1), diagonal, 2.0 * ones, (n, n), check_invariants=False)
+    A_tensor = torch.sparse_csr_tensor(torch.tensor([0, n]), diagonal, ones, (1, n), check_invariants=False)
+    if n < 100:
+        P_tensor, A_tensor = P_tensor.to_dense(), A_tensor.to_dense()
+    q = torch.from_numpy(-2.0 * point).requires_grad_()
+    loss = torch.from_numpy(np.random.default_rng(1).normal(size=n))
+    x = ones
+
+    def forward() -> None:
+        nonlocal x
+        x = solve_qp(P_tensor, q, A=A_tensor, b=ones[:1], lb=torch.from_numpy(lower), ub=ones).x
+
+    def backward() -> None:
+        torch.autograd.grad(x, q, loss)
+
+    times: dict[Callable[[], None], list[float]] = {bare: [], forward: [], backward: []}
+    for repetition in range(repetitions + 1):
+        for function, seen in times.items():
+            start = time.perf_counter()
+            function()
+            if repetition:
+                seen.append(1e3 * (time.perf_counter() - start))
+    return Overhead(n, *(float(np.median(seen)) for seen in times.values()))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", type=int, nargs="*", default=list(SIZES))
+    sizes = parser.parse_args().sizes
+    torch.set_num_threads(1)
+    print(f"{'n':>9} {'PIQP alone':>12} {'forward':>10} {'backward':>10} {'ratio':>7}   (milliseconds, medians)")
+    for n in sizes:
+        found = measure_overhead(n, max(3, min(300, 1_000_000 // n)))
+        print(f"{n:>9,} {found.bare:>12.3f} {found.forward:>10.3f} {found.backward:>10.3f} {found.ratio:>7.2f}")
+
+
+if __name__ == "__main__":
+    main()
