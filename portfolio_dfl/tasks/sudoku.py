@@ -1,0 +1,269 @@
+"""Learning the rules of Sudoku (Table 6, Figure 4): loss and error curves by method, and the time of an epoch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from portfolio_dfl.tasks.sudoku_layer import Pattern, SudokuLayer
+
+__all__ = ["sudoku"]
+
+_OURS = "ours"
+# Boards, held-out boards, clues, boards a batch, epochs, learning rate, learned pattern: by size of a box.
+_SETTINGS: dict[int, dict[str, Any]] = {
+    2: {"boards": 400, "held_out": 100, "clues": 6, "batch": 20, "epochs": 100, "rate": 1e-2, "pattern": "dense"},
+    3: {"boards": 40, "held_out": 20, "clues": 45, "batch": 8, "epochs": 5, "rate": 1e-2, "pattern": "sudoku"},
+    4: {"boards": 2, "held_out": 1, "clues": 190, "batch": 2, "epochs": 1, "rate": 1e-2, "pattern": "sudoku"},
+}
+
+
+def sudoku(
+    n: int = 2,
+    *,
+    boards: int | None = None,
+    held_out: int | None = None,
+    clues: int | None = None,
+    batch: int | None = None,
+    epochs: int | None = None,
+    learning_rate: float | None = None,
+    methods: Sequence[str] | None = None,
+    repeats: int = 5,
+    seed: int = 0,
+    reduced: bool = False,
+    folder: str | os.PathLike[str] = "runs",
+) -> TaskResult:
+    """Train the constraint layer on Sudoku puzzles by every method, from the same start on the same batches.
+
+    Parameters
+    ----------
+    n : {2, 3, 4}
+        Size of a box: boards of 4 × 4, 9 × 9 or 16 × 16 cells.
+    boards, held_out : int, optional
+        Puzzles to train on and to judge by, all different, each with one solution.
+    clues : int, optional
+        Cells that a puzzle shows.
+    batch, epochs, learning_rate : optional
+        Of the training.
+    methods : sequence of str, optional
+        Out of "ours", "ours, plug-in" and the names of peers; by default "ours", and OptNet where it is installed.
+    repeats : int
+        Training steps that are timed, taking turns between methods.
+    seed : int
+    reduced : bool
+        Fewer epochs and boards.
+    folder : path
+        Folder of runs.
+
+    Returns
+    -------
+    TaskResult
+        Rows: method, n, epoch, loss, error, cell_error, seconds, ms_per_epoch.  ``ms_per_epoch`` is the median step,
+        interleaved between methods, times the steps of an epoch.
+
+    Raises
+    ------
+    ConfigError
+        For another n, an unknown method, or more puzzles than there are.
+    TrainingError
+        If a loss is not finite.
+    """
+    from portfolio_dfl.tasks.peers import PEERS, find_peers
+
+    if n not in _SETTINGS:
+        raise ConfigError(f"n is {n}; boxes have sizes 2, 3 or 4")
+    given = {
+        "boards": boards,
+        "held_out": held_out,
+        "clues": clues,
+        "batch": batch,
+        "epochs": epochs,
+        "rate": learning_rate,
+    }
+    settings = {**_SETTINGS[n], **({"boards": 40, "held_out": 20, "epochs": 5} if reduced and n == 2 else {})}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    wanted = [_OURS, "OptNet"] if methods is None else list(methods)
+    absent = find_peers([name for name in wanted if name in PEERS])[1]
+    able = [name for name in wanted if name not in absent]
+    for name in able:
+        if name not in PEERS and name not in (_OURS, "ours, plug-in"):
+            raise ConfigError(f"no method is called {name!r}; known are ours; ours, plug-in; {', '.join(PEERS)}")
+
+    data = _data(n, settings, seed)
+    layers = {name: _layer(n, settings["pattern"], name, seed) for name in able}
+    steps = -(-settings["boards"] // settings["batch"])
+    times = _step_times(layers, data, settings["batch"], repeats if n == 2 else min(repeats, 2))
+    frame = pd.concat([_train(name, layers[name], data, settings, seed) for name in able], ignore_index=True)
+    frame.insert(1, "n", n)
+    frame["ms_per_epoch"] = frame["method"].map({name: steps * ms for name, ms in times.items()})
+    name = f"sudoku-{n}"
+    last = frame.groupby("method", sort=False).last()
+    result = TaskResult(
+        name=name,
+        title=f"Sudoku of {n * n} × {n * n} cells: {settings['boards']} boards, {settings['held_out']} held out",
+        rows=frame,
+        table=_tables(frame, n),
+        figures={name: _figure(frame)},
+        parameters={"n": n, "methods": able, "repeats": repeats, "seed": seed, **settings},
+        metrics={
+            f"{method}/{column}": float(value)
+            for method, row in last[["loss", "error", "cell_error", "ms_per_epoch"]].iterrows()
+            for column, value in row.items()
+        },
+        notes=_notes(settings, steps, absent),
+        machine=describe_machine(),
+    )
+    return save_task(result, folder)
+
+
+def _data(n: int, settings: dict[str, Any], seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Clues and solutions to train on, and those held out, one-hot."""
+    import torch
+
+    from portfolio_dfl.tasks.sudoku_boards import make_puzzles, one_hot
+
+    count = settings["boards"]
+    made = make_puzzles(n, count + settings["held_out"], clues=settings["clues"], seed=seed)
+    clues, boards = (torch.from_numpy(one_hot(part)) for part in (made.puzzles, made.solutions))
+    return clues[:count], boards[:count], clues[count:], boards[count:]
+
+
+def _layer(n: int, pattern: Pattern, method: str, seed: int) -> SudokuLayer:
+    from portfolio_dfl.tasks.sudoku_layer import SudokuLayer
+
+    return SudokuLayer(n, pattern=pattern, method=method, seed=seed)
+
+
+def _step_times(
+    layers: dict[str, SudokuLayer], data: tuple[Tensor, Tensor, Tensor, Tensor], batch: int, repeats: int
+) -> dict[str, float]:
+    """Median milliseconds of forward and backward on one batch."""
+    from portfolio_dfl.tasks.timing import time_side_by_side
+
+    clues = data[0]
+
+    def inputs(i: int) -> Tensor:
+        begin = (i * batch) % max(1, len(clues) - batch + 1)
+        return clues[begin : begin + batch]
+
+    found = time_side_by_side(layers, inputs, repeats=repeats)
+    for layer in layers.values():
+        layer.zero_grad()
+    return {name: time.total for name, time in found.items()}
+
+
+def _train(
+    method: str, layer: SudokuLayer, data: tuple[Tensor, Tensor, Tensor, Tensor], settings: dict[str, Any], seed: int
+) -> pd.DataFrame:
+    """Curves of one method."""
+    import lightning.pytorch as pl
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    from portfolio_dfl.tasks.sudoku_layer import SudokuModule
+
+    clues, boards, held_clues, held_boards = data
+    generator = torch.Generator().manual_seed(seed)
+    training = DataLoader(TensorDataset(clues, boards), batch_size=settings["batch"], shuffle=True, generator=generator)
+    held = DataLoader(TensorDataset(held_clues, held_boards), batch_size=100)
+    module = SudokuModule(layer, settings["rate"])
+    with _quiet_lightning():
+        trainer = pl.Trainer(
+            max_epochs=settings["epochs"],
+            accelerator="cpu",
+            devices=1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+        )
+        trainer.fit(module, training, held)
+    return pd.DataFrame(
+        {
+            "method": method,
+            "epoch": range(1, len(module.losses) + 1),
+            "loss": module.losses,
+            "error": module.errors,
+            "cell_error": module.cell_errors,
+            "seconds": module.epoch_seconds,
+        }
+    )
+
+
+@contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Without Lightning's notes on hardware, tips and worker processes."""
+    log = logging.getLogger("lightning.pytorch")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+            warnings.filterwarnings("ignore", message=".*number of training batches.*")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _tables(frame: pd.DataFrame, n: int) -> str:
+    from portfolio_dfl.tasks.published import sudoku_times
+
+    last = frame.groupby("method", sort=False).last().reset_index()
+    figures = last.rename(
+        columns={"epoch": "epochs", "error": "board error", "cell_error": "cell error", "ms_per_epoch": "ms an epoch"}
+    ).melt(
+        id_vars="method",
+        value_vars=["epochs", "loss", "board error", "cell error", "ms an epoch"],
+        var_name="figure",
+    )
+    paper = sudoku_times()
+    paper = paper[paper["n"] == n].assign(figure="ms an epoch").rename(columns={"ms_per_epoch": "value"})
+    both = pd.concat([figures, paper[["method", "figure", "value"]]])
+    return paper_layout(both, ["method"], "figure", "value", form="{:.4g}")
+
+
+def _figure(frame: pd.DataFrame) -> Any:
+    from portfolio_dfl.tasks.charts import line_panels
+
+    curves = {
+        title: frame[["method", "epoch"]].assign(value=frame[column])
+        for title, column in (
+            ("Training loss", "loss"),
+            ("Held-out boards wrong", "error"),
+            ("Held-out cells wrong", "cell_error"),
+        )
+    }
+    return line_panels(
+        curves,
+        x="epoch",
+        y="value",
+        by="method",
+        x_title="epoch",
+        y_titles=["mean squared error", "share", "share"],
+        log_x=False,
+        log_y=False,
+    )
+
+
+def _notes(settings: dict[str, Any], steps: int, absent: Sequence[str]) -> list[str]:
+    from portfolio_dfl.tasks.published import MACHINE
+
+    notes = [
+        f"An epoch is {steps} steps of {settings['batch']} boards; its time is the median forward and backward of one,"
+        f" methods taking turns, times {steps}.  The paper does not say how many boards its epochs have.",
+        MACHINE,
+    ]
+    return [*notes, f"not installed, so not trained: {', '.join(absent)}"] if absent else notes
