@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-__all__ = ["MACHINE", "accuracy", "projection_times", "smoothing_accuracy", "sudoku_times"]
+__all__ = ["MACHINE", "accuracy", "portfolio_times", "projection_times", "smoothing_accuracy", "sudoku_times"]
 
 MACHINE = "paper: Intel Core Ultra 9 285H, PyTorch 2.2, Gurobi forward"
 
@@ -40,6 +40,19 @@ _CHAIN = {
     ("CVXPYLayers", "backward"): (41.01, *7 * (_NONE,)),
     ("CVXPYLayers", "total"): (105.88, *7 * (_NONE,)),
 }
+_HORIZONS = (10, 20, 50, 100, 150, 200)
+_PORTFOLIO = {
+    ("dXPP", "backward"): (1.71, 2.91, 10.29, 36.66, 68.72, 113.97),
+    ("dXPP", "total"): (11.91, 18.07, 60.58, 210.41, 496.52, 977.98),
+    ("dQP", "backward"): (17.68, 68.00, 694.68, 3830.83, 16583.49, 39105.75),
+    ("dQP", "total"): (27.50, 85.57, 763.92, 4049.86, 17122.70, 40066.11),
+    ("OptNet", "backward"): (3.24, 8.51, 34.82, 117.34, 293.70, 605.89),
+    ("OptNet", "total"): (35.32, 98.33, 538.97, 1911.39, 4698.60, 10978.19),
+    ("SCQPTH", "backward"): (6.55, 13.80, 96.02, 429.49, 1777.38, 3368.87),
+    ("SCQPTH", "total"): (1074.22, 1641.08, 8121.46, 41659.76, 114059.42, 194166.95),
+    ("CVXPYLayers", "backward"): (7.76, *5 * (_NONE,)),
+    ("CVXPYLayers", "total"): (25.52, *5 * (_NONE,)),
+}
 _SUDOKU = {"dXPP": (12.15, 196.21, 2591.54), "dQP": (12.81, 261.86, 3109.08), "OptNet": (12.16, 217.04, 7877.82)}
 _ACCURACY = {
     (10, 5): (1.91e-7, 1.40e-7),
@@ -70,6 +83,18 @@ def projection_times(kind: str) -> pd.DataFrame:
             for n, ms in zip(sizes, times, strict=True)
         ],
         columns=["solver", "metric", "n", "ms"],
+    )
+
+
+def portfolio_times() -> pd.DataFrame:
+    """Table 5, the multi-period portfolio of seven funds: columns layer, metric, horizon, ms."""
+    return pd.DataFrame(
+        [
+            (f"{layer} (paper)", metric, horizon, ms)
+            for (layer, metric), times in _PORTFOLIO.items()
+            for horizon, ms in zip(_HORIZONS, times, strict=True)
+        ],
+        columns=["layer", "metric", "horizon", "ms"],
     )
 
 

@@ -1,0 +1,32 @@
+"""The runtime task times the layer beside PIQP, prints the paper's table and saves what it found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.tasks.runtime import runtime
+
+
+def test_the_table_stands_beside_the_papers_and_is_saved(tmp_path: Path) -> None:
+    result = runtime(
+        horizons=(10, 20), repeats=2, batch=4, batch_horizons=(10,), peers=[], reduced=True, folder=tmp_path
+    )
+    text = str(result)
+    for words in ("ours, of PIQP", "PIQP, bare solve", "dXPP (paper)", "batch of 4", "11.9"):
+        assert words in text
+    assert result.folder is not None
+    saved = pd.read_csv(result.folder / "runtime.csv")
+    assert set(saved["metric"]) == {"forward", "backward", "total", "batch of 4"}
+    assert (saved.loc[saved["metric"] == "total", "ms"] > 0.0).all()
+    assert (result.folder / "runtime.html").is_file()
+
+
+def test_senseless_sizes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must be positive"):
+        runtime(horizons=(0,), folder=tmp_path)
+    with pytest.raises(ConfigError, match="no peer is called"):
+        runtime(horizons=(1,), peers=["nobody"], folder=tmp_path)
