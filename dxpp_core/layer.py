@@ -321,10 +321,14 @@ def _split(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern])
         raise ShapeError(f"the elements of the sparse batch {name} have different patterns; they must share one")
     rows, columns = int(tensor.shape[-2]), int(tensor.shape[-1])
     values = tensor.values()
-    majors = np.repeat(np.arange(pointers.shape[1] - 1), np.diff(pointers[0]))
-    if by_rows and (np.diff(majors * columns + minors[0]) > 0).all():
-        patterns[name] = SparsePattern(pointers[0], minors[0], (rows, columns))
-        return values
+    lengths = pointers[0, 1:] - pointers[0, :-1]
+    majors = np.repeat(np.arange(lengths.size, dtype=np.int32), lengths)
+    if by_rows:
+        # Sorted within each row: every step to a smaller or equal column is a step to another row.
+        back = minors[0, 1:] <= minors[0, :-1]
+        if not back.any() or (majors[1:] != majors[:-1])[back].all():
+            patterns[name] = SparsePattern(pointers[0], minors[0], (rows, columns), majors)
+            return values
     i, j = (majors, minors[0]) if by_rows else (minors[0], majors)
     order = np.lexsort((j, i))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=rows))])

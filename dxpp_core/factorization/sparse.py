@@ -41,11 +41,19 @@ class SparsePattern:
 
     __slots__ = ("indices", "indptr", "rows", "shape")
 
-    def __init__(self, indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        indptr: NDArray[Any],
+        indices: NDArray[Any],
+        shape: tuple[int, int],
+        rows: NDArray[Any] | None = None,
+    ) -> None:
         self.indptr: Index = np.asarray(indptr, dtype=np.int32)
         self.indices: Index = np.asarray(indices, dtype=np.int32)
         self.shape = shape
-        self.rows: Index = np.repeat(np.arange(shape[0], dtype=np.int32), np.diff(self.indptr))
+        if rows is None:
+            rows = np.repeat(np.arange(shape[0], dtype=np.int32), self.indptr[1:] - self.indptr[:-1])
+        self.rows: Index = rows
 
     @property
     def nnz(self) -> int:
