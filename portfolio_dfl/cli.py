@@ -166,6 +166,22 @@ def ui(
 
 
 @app.command()
+def task(
+    name: Annotated[str, typer.Argument(help="gradient-accuracy, projection-simplex, projection-chain, runtime, ...")],
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="one argument, e.g. sizes=[20,100]")
+    ] = None,
+    reduced: Annotated[bool, typer.Option(help="small sizes for a quick look")] = False,
+    folder: Runs = Path("runs"),
+) -> None:
+    """Measure one of the paper's tables here, other layers alongside: table, CSV, figure and MLflow run."""
+    from portfolio_dfl.config import assignments
+    from portfolio_dfl.tasks.catalogue import run_task
+
+    typer.echo(run_task(name, assignments(override or []), reduced=reduced, folder=folder))
+
+
+@app.command()
 def doctor() -> None:
     """Show versions, the solvers found, and what Gurobi's licence allows."""
     from portfolio_dfl.doctor import diagnose
