@@ -24,10 +24,12 @@ __all__ = ["sudoku"]
 _OURS = "ours"
 # Boards, held-out boards, clues, boards a batch, epochs, learning rate, learned pattern: by size of a box.
 _SETTINGS: dict[int, dict[str, Any]] = {
-    2: {"boards": 400, "held_out": 100, "clues": 6, "batch": 20, "epochs": 100, "rate": 1e-2, "pattern": "dense"},
-    3: {"boards": 40, "held_out": 20, "clues": 45, "batch": 8, "epochs": 5, "rate": 1e-2, "pattern": "sudoku"},
-    4: {"boards": 2, "held_out": 1, "clues": 190, "batch": 2, "epochs": 1, "rate": 1e-2, "pattern": "sudoku"},
+    2: {"boards": 200, "held_out": 50, "clues": 8, "batch": 20, "epochs": 60, "rate": 4e-2, "pattern": "dense"},
+    3: {"boards": 40, "held_out": 16, "clues": 50, "batch": 8, "epochs": 15, "rate": 5e-2, "pattern": "sudoku"},
+    4: {"boards": 2, "held_out": 1, "clues": 190, "batch": 2, "epochs": 1, "rate": 5e-2, "pattern": "sudoku"},
 }
+
+_REDUCED: dict[int, dict[str, Any]] = {2: {"boards": 40, "epochs": 8}, 3: {"boards": 8, "held_out": 4, "epochs": 3}}
 
 
 def sudoku(
@@ -92,7 +94,7 @@ def sudoku(
         "epochs": epochs,
         "rate": learning_rate,
     }
-    settings = {**_SETTINGS[n], **({"boards": 40, "held_out": 20, "epochs": 5} if reduced and n == 2 else {})}
+    settings = {**_SETTINGS[n], **(_REDUCED.get(n, {}) if reduced else {})}
     settings |= {name: value for name, value in given.items() if value is not None}
     wanted = [_OURS, "OptNet"] if methods is None else list(methods)
     absent = find_peers([name for name in wanted if name in PEERS])[1]
@@ -212,7 +214,7 @@ def _quiet_lightning() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-            warnings.filterwarnings("ignore", message=".*number of training batches.*")
+            warnings.filterwarnings("ignore", message=".*LeafSpec.*is deprecated.*")
             yield
     finally:
         log.setLevel(level)
