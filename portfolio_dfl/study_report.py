@@ -9,7 +9,11 @@ from portfolio_dfl.tracking.report import ReportContent, StrategyRecord, write_r
 
 __all__ = ["report_content", "write_study_report"]
 
-_STATISTICS = {"sharpe": "Sharpe ratio", "utility": "utility a year", "regret": "regret a decision"}
+_STATISTICS = {
+    "sharpe": "Sharpe ratio",
+    "utility": "utility a year",
+    "regret": "regret a decision, where less is better",
+}
 
 
 def write_study_report(result: StudyResult) -> None:

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.tracking.mlflow_store import StudyStore
 
-__all__ = ["Dashboard", "start_dashboard"]
+__all__ = ["Dashboard", "start_dashboard", "study_pages"]
 
 _HOST = "127.0.0.1"
 _START_PATIENCE_S = 300.0
@@ -110,7 +110,7 @@ def start_dashboard(
     except BaseException:
         process.kill()
         raise
-    page, comparison = _pages(uri, address)
+    page, comparison = study_pages(uri, address)
     if open_browser:
         webbrowser.open(page)
     return Dashboard(page, comparison, process)
@@ -131,7 +131,7 @@ def _await_answer(process: subprocess.Popen[bytes], url: str, waiting: Callable[
     raise TrackingError(f"MLflow's server did not answer within {_START_PATIENCE_S:.0f} seconds")
 
 
-def _pages(uri: str, address: str) -> tuple[str, str]:
+def study_pages(uri: str, address: str) -> tuple[str, str]:
     """Addresses of the newest study's runs and of the charts of its children."""
     client = StudyStore(uri, "", "").client
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
@@ -141,5 +141,7 @@ def _pages(uri: str, address: str) -> tuple[str, str]:
         return f"{address}/#/experiments", f"{address}/#/experiments"
     parent = parents[0].info
     page = StudyStore(uri, "", parent.experiment_id).page(address)
+    # Sorted by date, MLflow folds children away under their parent; sorted by a metric it shows them all.
+    page += f"&orderByKey={quote('metrics.`sharpe`')}&orderByAsc=false"
     only = quote(f"tags.`mlflow.parentRunId` = '{parent.run_id}'")
     return page, f"{page}&compareRunsMode=CHART&searchFilter={only}"

@@ -18,6 +18,7 @@ __all__ = [
     "Appearance",
     "appearance",
     "asset_colours",
+    "averaging_days",
     "cumulative_cost",
     "drawdown",
     "intervals",
@@ -32,6 +33,8 @@ MUTED = "#6f747c"
 GRID = "#e7e4dd"
 ALARM = "#b3261e"
 FONT = "-apple-system, BlinkMacSystemFont, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+_WEIGHT_POINTS = 520
 
 _STRATEGIES = {
     "decision_focused": ("Decision-focused", "#16528e", "solid", 2.6),
@@ -108,8 +111,16 @@ def drawdown(paths: Mapping[str, tuple[Appearance, pd.Series]]) -> go.Figure:
     return figure
 
 
+def averaging_days(rows: int) -> int:
+    """Days that one point of a chart of weights stands for: more than a screen has room for only blur."""
+    return max(1, round(rows / _WEIGHT_POINTS))
+
+
 def weights_over_time(weights: pd.DataFrame, colours: Mapping[str, str]) -> go.Figure:
-    """Stacked shares of wealth by ticker."""
+    """Stacked shares of wealth by ticker, averaged over :func:`averaging_days`."""
+    blocks = np.arange(len(weights)) // averaging_days(len(weights))
+    first = weights.index[np.flatnonzero(np.diff(blocks, prepend=-1))]
+    weights = weights.groupby(blocks).mean().set_index(first)
     import plotly.graph_objects as go
 
     figure = _figure(210)
@@ -215,7 +226,9 @@ def intervals(table: pd.DataFrame, label: str) -> go.Figure:
             hovertemplate="%{y}: %{x:.3g}<extra></extra>",
         )
     )
-    figure.update_xaxes(title={"text": label, "font": {"size": 12}}, showgrid=True, gridcolor=GRID)
+    figure.update_xaxes(
+        title={"text": label, "font": {"size": 12}}, showgrid=True, gridcolor=GRID, exponentformat="power", nticks=6
+    )
     figure.update_yaxes(showgrid=False)
     figure.update_layout(margin={"l": 8, "r": 14, "t": 6, "b": 40})
     return figure

@@ -228,11 +228,12 @@ def tracked_run(
 
 def _client(uri: str) -> MlflowClient:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     import logging
 
     from mlflow.tracking import MlflowClient
 
-    for chatty in ("alembic", "mlflow.store.db.utils"):  # one line a table on a fresh store
+    for chatty in ("alembic", "mlflow.store"):  # one line a table on a fresh store, one a model version
         logging.getLogger(chatty).setLevel(logging.WARNING)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
 

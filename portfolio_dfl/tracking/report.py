@@ -194,9 +194,11 @@ def _portfolios(content: ReportContent) -> str:
         f"{_plot(figures.weights_over_time(record.weights, colours))}</figure>"
         for record in content.records
     ]
+    days = figures.averaging_days(len(content.records[0].weights))
+    pace = "day by day" if days == 1 else f"averages of {days} trading days"
     return _section(
         "What they held",
-        _note("Share of wealth in each asset, day by day. Between trades the shares drift with prices."),
+        _note(f"Share of wealth in each asset, {pace}. Between trades the shares drift with prices."),
         f'<ul class="key">{items}</ul>',
         _side_by_side(charts),
     )
@@ -229,7 +231,7 @@ def _comparison(content: ReportContent) -> str:
     charts = [
         _figure(
             figures.intervals(rows.set_index("strategy"), f"difference in {measure}"),
-            f"<b>{escape(str(measure))}</b>. An interval that covers 0 does not tell the two apart.",
+            f"<b>{escape(str(measure)).capitalize()}</b>. An interval that covers 0 does not tell the two apart.",
         )
         for measure, rows in table.groupby("measure", sort=False)
     ]
