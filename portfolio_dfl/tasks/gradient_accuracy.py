@@ -135,7 +135,7 @@ def random_program(n: int, m: int, seed: int) -> dict[str, Tensor]:
 
 
 def _pair(size: Sequence[int]) -> tuple[int, int]:
-    if isinstance(size, str) or len(size) != 2 or not all(isinstance(k, int) and k > 0 for k in size):
+    if not isinstance(size, Sequence) or len(size) != 2 or not all(isinstance(k, int) and k > 0 for k in size):
         raise ConfigError(f"size {size!r} is not a pair of variables and constraints, as in [100, 20]")
     return int(size[0]), int(size[1])
 

@@ -58,6 +58,9 @@ def time_side_by_side(
     clocks: dict[str, list[tuple[float, float, float]]] = {name: [] for name in layers}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    # Collections are made between rounds, and of what the rounds leave only.
+    gc.collect()
+    gc.freeze()
     try:
         for i in range(-warm_up, repeats):
             figures = _one_round(layers, inputs(i), i)
@@ -65,6 +68,7 @@ def time_side_by_side(
                 for name, clock in figures.items():
                     clocks[name].append(clock)
     finally:
+        gc.unfreeze()
         torch.set_num_threads(threads)
     return {name: _median(figures) for name, figures in clocks.items()}
 
@@ -73,17 +77,15 @@ def _one_round(layers: Mapping[str, Layer], values: Tensor, i: int) -> dict[str,
     """One call of each layer, a different one first every time."""
     names = list(layers)
     turn = i % len(names)
-    figures = {}
-    for name in names[turn:] + names[:turn]:
-        x = values.detach().clone().requires_grad_()
-        # A collection that an earlier layer's garbage causes is not this layer's time.
-        gc.collect()
-        gc.disable()
-        try:
-            figures[name] = _one_call(layers[name], x, seed=1000 + i)
-        finally:
-            gc.enable()
-    return figures
+    gc.collect()
+    gc.disable()
+    try:
+        return {
+            name: _one_call(layers[name], values.detach().clone().requires_grad_(), seed=1000 + i)
+            for name in names[turn:] + names[:turn]
+        }
+    finally:
+        gc.enable()
 
 
 def _one_call(layer: Layer, x: Tensor, *, seed: int) -> tuple[float, float, float]:

@@ -1,0 +1,62 @@
+"""Tasks by name, tables in the paper's layout, and timing side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.tasks.catalogue import run_task
+from portfolio_dfl.tasks.records import paper_layout
+from portfolio_dfl.tasks.timing import time_side_by_side
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("projection", {}, "no task is called"),
+        ("smoothing", {"delta": 1.0}, "the nearest is deltas"),
+        ("projection-chain", {"kind": "simplex"}, "no setting 'kind'"),
+        ("smoothing", {"n": "many"}, "n = 'many'"),
+    ],
+)
+def test_wrong_names_and_settings_are_refused(name: str, settings: dict[str, object], message: str, runs: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run_task(name, settings, folder=runs)
+
+
+def test_settings_reach_the_task(runs: Path) -> None:
+    result = run_task("projection_simplex", {"sizes": [10], "repeats": 1, "peers": []}, folder=runs)
+    assert set(result.rows["n"]) == {10}
+
+
+def test_layout_shows_each_line_once_and_gaps_where_nothing_was_measured() -> None:
+    rows = pd.DataFrame(
+        [("a", "x", 1, 0.5), ("a", "y", 1, 2.0), ("b", "x", 2, float("nan"))], columns=["solver", "metric", "n", "ms"]
+    )
+    lines = paper_layout(rows, ["solver", "metric"], "n", "ms").splitlines()
+    assert [line.split() for line in lines[2:]] == [["a", "x", "0.5", "–"], ["y", "2", "–"], ["b", "x", "–", "–"]]
+
+
+def test_layers_take_turns_on_the_same_inputs() -> None:
+    calls: list[tuple[str, float]] = []
+
+    def layer(name: str):  # type: ignore[no-untyped-def]
+        def run(x: torch.Tensor) -> torch.Tensor:
+            calls.append((name, float(x.detach()[0])))
+            return 2.0 * x if name == "a" else x.detach()
+
+        return run
+
+    times = time_side_by_side(
+        {"a": layer("a"), "bare": layer("bare")}, lambda i: torch.full((3,), float(i)), repeats=2, warm_up=1
+    )
+    assert sorted(calls) == sorted((name, value) for name in ("a", "bare") for value in (-1.0, 0.0, 1.0))
+    assert [name for name, _ in calls[2:]] == ["a", "bare", "bare", "a"]
+    assert times["a"].calls == 2
+    assert times["a"].backward > 0.0
+    assert times["bare"].backward != times["bare"].backward
+    assert times["bare"].total == times["bare"].forward
