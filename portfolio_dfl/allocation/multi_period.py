@@ -74,8 +74,9 @@ class _NativeAllocation(torch.autograd.Function):
         return weights
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError("second derivatives of the plan are not provided: call backward without create_graph")
         covariance, previous, _ = ctx.saved_tensors
         call: _Call = ctx.call
         assert call.result is not None

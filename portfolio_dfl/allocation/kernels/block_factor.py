@@ -64,44 +64,29 @@ def new_system(H: int, N: int) -> System:
 
 @inner
 def _invert_small(S: _Array, C: _Array) -> bool:
-    """C = S⁻¹ from the lower triangle of S (overwritten); False if S is not positive definite."""
+    """C = S⁻¹ from the lower triangle of S, by sweeps over whole rows; False if S is not positive definite.
+
+    For a positive definite matrix the sweeps need no pivoting, and their plain inner loops beat a Cholesky factor's
+    short ones at the sizes met here.
+    """
     n = S.shape[0]
-    for j in range(n):
-        pivot = S[j, j]
-        if not pivot > 0.0:
-            return False
-        root = 1.0 / np.sqrt(pivot)
-        for i in range(j, n):
-            S[i, j] *= root
-        for i in range(j + 1, n):
-            value = S[i, j]
-            for k in range(j + 1, i + 1):
-                S[i, k] -= value * S[k, j]
-        S[j, j] = root
-    # S holds L below the diagonal and the reciprocals of its diagonal; C becomes L⁻¹ (lower).
-    for i in range(n):
-        for k in range(i + 1):
-            C[i, k] = 0.0
-        for j in range(i):
-            value = S[i, j]
-            for k in range(j + 1):
-                C[i, k] -= value * C[j, k]
-        root = S[i, i]
-        for k in range(i):
-            C[i, k] *= root
-        C[i, i] = root
-    # S⁻¹ = L⁻ᵀ L⁻¹, row by row: rows of L⁻¹ below i contribute, so the rows above can be overwritten.
-    for i in range(n):
-        for k in range(i + 1):
-            S[i, k] = 0.0
-        for j in range(i, n):
-            value = C[j, i]
-            for k in range(i + 1):
-                S[i, k] += value * C[j, k]
     for i in range(n):
         for k in range(i + 1):
             C[i, k] = S[i, k]
             C[k, i] = S[i, k]
+    for k in range(n):
+        if not C[k, k] > 0.0:
+            return False
+        pivot = 1.0 / C[k, k]
+        for j in range(n):
+            C[k, j] *= pivot
+        C[k, k] = pivot
+        for i in range(n):
+            if i != k:
+                value = C[i, k]
+                C[i, k] = 0.0
+                for j in range(n):
+                    C[i, j] -= value * C[k, j]
     return True
 
 

@@ -78,7 +78,7 @@ class Point(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """Residuals of the KKT conditions (row, budget, total, w, u), and room for right-hand sides (f, h, g, 1/a)."""
+    """Residuals of the KKT conditions (row, budget, total, w, u), room for right-hand sides (f, h, g, 1/a), 1/slack."""
 
     row: _Array
     budget: _Array
@@ -91,6 +91,7 @@ class Gaps(NamedTuple):
     h: _Array
     g: _Array
     give: _Array
+    inverse: _Array
 
 
 @inner
@@ -122,6 +123,7 @@ def new_gaps(H: int, N: int) -> Gaps:
         np.empty((H, N)),
         np.empty((H, N)),
         np.zeros((H, N)),
+        np.ones((4, H, N)),
     )
 
 
@@ -255,20 +257,23 @@ def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]
 def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> None:
     """Write the matrix of the Newton system at this point."""
     H, N = point.w.shape
-    slack, dual = point.slack, point.dual
+    inverse, dual = gaps.inverse, point.dual
+    flat, slack = inverse.ravel(), point.slack.ravel()
+    for i in range(flat.shape[0]):
+        flat[i] = 1.0 / slack[i]
     for s in range(H):
         give = 0.0
         for i in range(N):
-            value = dual[LOWER, s, i] / slack[LOWER, s, i] + dual[UPPER, s, i] / slack[UPPER, s, i]
+            value = dual[LOWER, s, i] * inverse[LOWER, s, i] + dual[UPPER, s, i] * inverse[UPPER, s, i]
             system.d[s, i] = FROZEN if problem.lower[i] == problem.upper[i] else value
             if problem.exists[RISE, s, i] > 0.0:
-                rise = dual[RISE, s, i] / slack[RISE, s, i]
-                fall = dual[FALL, s, i] / slack[FALL, s, i]
-                inverse = 1.0 / (rise + fall)
-                system.m[s, i] = 4.0 * rise * fall * inverse
-                system.gamma[s, i] = (fall - rise) * inverse
-                gaps.give[s, i] = inverse
-                give += inverse
+                rise = dual[RISE, s, i] * inverse[RISE, s, i]
+                fall = dual[FALL, s, i] * inverse[FALL, s, i]
+                share = 1.0 / (rise + fall)
+                system.m[s, i] = 4.0 * rise * fall * share
+                system.gamma[s, i] = (fall - rise) * share
+                gaps.give[s, i] = share
+                give += share
             else:
                 system.m[s, i] = 0.0
                 system.gamma[s, i] = 0.0
@@ -281,14 +286,14 @@ def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> Non
 def _direction(problem: Problem, point: Point, system: System, gaps: Gaps, step: Point) -> None:
     """One Newton step: each product slack · multiplier is asked to fall by ``gaps.target`` or ``budget_target``."""
     H, N = point.w.shape
-    slack, dual, exists = point.slack, point.dual, problem.exists
+    rows = 4 * H * N
+    exists = problem.exists
+    inverse, dual, target = gaps.inverse.ravel(), point.dual.ravel(), gaps.target.ravel()
+    row_gap, ddual, dslack = gaps.row.ravel(), step.dual.ravel(), step.slack.ravel()
     f, h, g, give, row = gaps.f, gaps.h, gaps.g, gaps.give, system.row
     # Until the end, step.dual carries the part of each multiplier's step that does not depend on the primal step.
-    for kind in range(4):
-        for s in range(H):
-            for i in range(N):
-                value = gaps.target[kind, s, i] + dual[kind, s, i] * gaps.row[kind, s, i]
-                step.dual[kind, s, i] = value / slack[kind, s, i]
+    for i in range(rows):
+        ddual[i] = (target[i] + dual[i] * row_gap[i]) * inverse[i]
     for s in range(H):
         budget = (gaps.budget_target[s] + point.budget_dual[s] * gaps.budget[s]) / point.budget_slack[s]
         pull = 0.0
@@ -326,11 +331,8 @@ def _direction(problem: Problem, point: Point, system: System, gaps: Gaps, step:
         step.budget_slack[s] = gaps.budget[s] - total if problem.tau[s] < np.inf else 0.0
         value = gaps.budget_target[s] + point.budget_dual[s] * step.budget_slack[s]
         step.budget_dual[s] = -value / point.budget_slack[s]
-    for kind in range(4):
-        for s in range(H):
-            for i in range(N):
-                value = gaps.target[kind, s, i] + dual[kind, s, i] * step.slack[kind, s, i]
-                step.dual[kind, s, i] = -value / slack[kind, s, i]
+    for i in range(rows):
+        ddual[i] = -(target[i] + dual[i] * dslack[i]) * inverse[i]
 
 
 @inner
