@@ -1,0 +1,81 @@
+"""MLflow's dashboard and server: the study is there to see, and can be logged to over HTTP."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.tracking.dashboard import Dashboard, start_dashboard, study_pages
+from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+QUIET += ["--disable-background-networking", "--disable-component-update"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def log_study(folder: Path, uri: str | None = None) -> None:
+    store = open_store(folder, experiment="seen", uri=uri)
+    with tracked_run(store, "the-study", tags={"kind": "study"}) as parent:
+        for number, name in enumerate(("decision_focused", "equal_weight")):
+            with tracked_run(store, name, parent=parent) as child:
+                child.log_series({step: {"train_loss": float(step * number)} for step in range(3)})
+                child.log_metrics({"sharpe": 0.5 + number})
+
+
+@pytest.fixture(scope="module")
+def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+    folder = tmp_path_factory.mktemp("runs")
+    log_study(folder)
+    running = start_dashboard(folder, port=free_port(), open_browser=False)
+    yield running
+    running.stop()
+
+
+@pytest.mark.browser
+def test_a_browser_sees_the_strategies_and_their_charts(dashboard: Dashboard) -> None:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        page = browser.new_page(viewport={"width": 1500, "height": 900})
+        page.goto(dashboard.page)
+        for name in ("the-study", "decision_focused", "equal_weight"):
+            page.get_by_role("link", name=name).first.wait_for(timeout=120_000)
+        page.goto("about:blank")
+        page.goto(dashboard.comparison)
+        page.locator(".js-plotly-plot").first.wait_for(timeout=120_000)
+        browser.close()
+
+
+def test_runs_are_logged_over_http(dashboard: Dashboard, tmp_path: Path) -> None:
+    address = dashboard.page.split("/#/")[0]
+    before = len(open_store(tmp_path, experiment="seen", uri=address).client.search_runs(["1"]))
+    log_study(tmp_path, address)
+    store = open_store(tmp_path, experiment="seen", uri=address)
+    runs = store.client.search_runs([store.experiment_id])
+    assert len(runs) == before + 3
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert store.experiment_id in study_pages(address, address)[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_taken_port_and_a_missing_store_are_named(dashboard: Dashboard, tmp_path: Path) -> None:
+    with pytest.raises(TrackingError, match="no MLflow store"):
+        start_dashboard(tmp_path)
+    (tmp_path / "mlflow.db").touch()
+    port = int(dashboard.page.split("/#/")[0].rsplit(":", 1)[1])
+    with pytest.raises(TrackingError, match=f"port {port} is in use"):
+        start_dashboard(tmp_path, port=port)
