@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["line_chart", "line_panels"]
 
-_COLOURS = ("#16528e", "#d1602f", "#2d8a6b", "#8c64a8", "#b98b1d", "#b0467b", "#3c9bb5", "#7c8c2b")
+_COLOURS: tuple[str, ...] = ("#16528e", "#d1602f", "#2d8a6b", "#8c64a8", "#b98b1d", "#b0467b", "#3c9bb5", "#7c8c2b")
+_COLOURS += ("#5f62b8", "#a7a197", "#8f3b2e", "#4d6b47", "#cfa3b4", "#23262b")
 
 
 def line_chart(
@@ -50,13 +51,13 @@ def line_panels(
     x: str,
     y: str,
     by: str,
-    x_title: str,
+    x_title: str | Sequence[str],
     y_titles: Sequence[str],
     log_x: bool = True,
     log_y: bool = True,
     dashed: Sequence[str] = (),
 ) -> go.Figure:
-    """Panels side by side, one a title, that share their legend and colours."""
+    """Panels side by side, one a title, that share their legend and colours; one title of x for all, or one each."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
@@ -81,16 +82,17 @@ def line_panels(
             )
             legend.add(name)
         kind = {True: "log", False: "linear"}
-        figure.update_xaxes(type=kind[log_x], title=x_title, exponentformat="power", row=1, col=column)
+        below = x_title if isinstance(x_title, str) else x_title[column - 1]
+        figure.update_xaxes(type=kind[log_x], title=below, exponentformat="power", row=1, col=column)
         figure.update_yaxes(type=kind[log_y], title=y_titles[column - 1], exponentformat="power", row=1, col=column)
     figure.update_xaxes(gridcolor=GRID, linecolor=GRID, zeroline=False)
     figure.update_yaxes(gridcolor=GRID, linecolor=GRID, zeroline=False)
     figure.update_layout(
         template="none",
         width=640 if len(panels) == 1 else 480 * len(panels),
-        height=420,
+        height=460,
         font={"family": FONT, "size": 13, "color": INK},
-        legend={"orientation": "h", "y": -0.22},
-        margin={"l": 70, "r": 20, "t": 50, "b": 90},
+        legend={"orientation": "h", "y": -0.25, "yanchor": "top"},
+        margin={"l": 70, "r": 20, "t": 50, "b": 130},
     )
     return figure

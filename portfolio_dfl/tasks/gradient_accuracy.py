@@ -256,14 +256,14 @@ def _figure(frame: pd.DataFrame) -> Any:
     sweep = frame[frame["scale"].notna()].groupby(["size", "scale"], sort=False)["error"].mean().reset_index()
     panels = {
         "By size": by_size.rename(columns={"n": "x"}),
-        "Plug-in by smoothing δ/‖KKT‖": sweep.rename(columns={"size": "layer", "scale": "x"}),
+        "Plug-in by smoothing": sweep.assign(layer="plug-in, " + sweep["size"]).rename(columns={"scale": "x"}),
     }
     return line_panels(
         panels,
         x="x",
         y="error",
         by="layer",
-        x_title="variables (left), scale (right)",
+        x_title=["variables", "δ/‖KKT‖"],
         y_titles=["relative error", "relative error"],
         dashed=["dXPP against dQP (paper)"],
     )

@@ -26,11 +26,14 @@ _DENSE = 48
 
 
 def simplex_program(n: int, total: float = 1.0) -> dict[str, Tensor]:
-    """P, A, b, lb and ub of the projection onto {0 ≤ z ≤ total, Σz = total}; q is minus the point."""
+    """P, A, b and lb of the projection onto {0 ≤ z ≤ total, Σz = total}; q is minus the point.
+
+    The upper bound follows from the rest and is left out: at a vertex it would only make multipliers ambiguous.
+    """
     values = torch.ones(n, dtype=torch.float64)
     limit = torch.full((1,), total, dtype=torch.float64)
     row = values[None] if n <= _DENSE else _csr(torch.tensor([0, n]), torch.arange(n), values, (1, n))
-    return {"P": _identity(n), "A": row, "b": limit, "lb": torch.zeros_like(values), "ub": total * values}
+    return {"P": _identity(n), "A": row, "b": limit, "lb": torch.zeros_like(values)}
 
 
 def chain_program(length: int, width: int = 1, limit: float = 1.0) -> dict[str, Tensor]:
