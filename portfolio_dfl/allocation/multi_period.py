@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -302,7 +302,8 @@ class MultiPeriodMeanVariance(nn.Module):
         call = _Call(self._native, aversion_value, limit_value, rate_value, warm)
         tensors = (returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
         if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-            weights: Tensor = _NativeAllocation.apply(*tensors, call)
+            apply: Callable[..., Tensor] = _NativeAllocation.apply
+            weights = apply(*tensors, call)
         else:
             call.result = self._native.solve(
                 returns.detach().numpy(),

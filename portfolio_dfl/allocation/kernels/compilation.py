@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import logging
+import pickle
+import subprocess
+import sys
+import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba import njit
+import numba
+import numpy as np
+from numba import njit, typeof
+from numba.core.types import Omitted
 
 __all__ = ["SOURCES", "compiled", "inner"]
 
@@ -23,6 +32,46 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "con
 _NO_DOOR: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
+class _StoredKernel:
+    """A compiled function that always runs the code that is on disk, also where it had to be compiled first.
+
+    Code just compiled rounds differently in the last bits from the same code once stored and loaded, and within one
+    process the two cannot be told apart.  So a process of its own compiles and stores what is missing, and every
+    process that computes loads it: all of them get the same numbers.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.kernel = njit(function, nogil=True, cache=True, **_OPTIONS)
+        self._function = function
+        self._known: set[tuple[Any, ...]] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        kind = tuple([(a.flags.num, a.dtype.num, a.ndim) if type(a) is np.ndarray else type(a) for a in arguments])
+        if kind not in self._known:
+            with self._lock:
+                if kind not in self._known:
+                    self._prepare(arguments)
+                    self._known.add(kind)
+        return self.kernel(*arguments)
+
+    def _prepare(self, arguments: tuple[Any, ...]) -> None:
+        type_of: Callable[[Any], Any] = typeof
+        types = [type_of(argument) for argument in arguments]
+        parameters = list(inspect.signature(self._function).parameters.values())
+        omitted: Callable[[Any], Any] = Omitted
+        types += [omitted(parameter.default) for parameter in parameters[len(arguments) :]]
+        content = pickle.dumps(tuple(types))
+        name = f"{self._function.__name__}-{SOURCES:08x}-{zlib.crc32(content):08x}-{numba.__version__}.stored"
+        stored = Path(self.kernel.stats.cache_path) / name
+        if not stored.exists():
+            command = [sys.executable, "-m", __name__, self._function.__module__, self._function.__name__]
+            # Where the helper cannot run, this process compiles for itself, as Numba would.
+            if subprocess.run(command, input=content, check=False).returncode == 0:
+                stored.touch()
+        self.kernel.compile(tuple(types))
+
+
 def compiled(function: _Function) -> _Function:
     """Compile a function that is called from Python; reuse code compiled by an earlier process.
 
@@ -31,7 +80,7 @@ def compiled(function: _Function) -> _Function:
     """
     kernel: Any
     try:
-        kernel = njit(function, nogil=True, cache=True, **_OPTIONS)
+        kernel = _StoredKernel(function)
     except RuntimeError:  # numba: "no locator available", i.e. no folder for the cache is writable
         logging.getLogger(__name__).info("no writable folder for compiled code: compiling in memory")
         kernel = njit(function, nogil=True, **_OPTIONS)
@@ -44,3 +93,13 @@ def inner(function: _Function) -> _Function:
     kernel: Any = njit(function, **_OPTIONS, **_NO_DOOR)
     checked: _Function = kernel
     return checked
+
+
+def _compile_and_store(module: str, function: str, content: bytes) -> None:
+    """Compile one function of one module for pickled argument types; Numba stores the code."""
+    kernel = getattr(importlib.import_module(module), function)
+    kernel.kernel.compile(pickle.loads(content))
+
+
+if __name__ == "__main__":
+    _compile_and_store(sys.argv[1], sys.argv[2], sys.stdin.buffer.read())

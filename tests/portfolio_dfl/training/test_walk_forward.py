@@ -51,10 +51,7 @@ def test_other_processes_give_the_same_numbers(tasks: list[WindowTask]) -> None:
     spread = parameters(train_windows(tasks, workers=2))
     # In reverse the windows meet other workers in another order.
     assert equal(spread, parameters(train_windows(tasks[::-1], workers=2))[::-1])
-    # A process that has just compiled the layer's kernels runs code that rounds differently from the code it stored,
-    # which all later processes load: here the numbers agree closely, and bit for bit from the second run on.
-    for here, there in zip(parameters(train_windows(tasks)), spread, strict=True):
-        torch.testing.assert_close(here, there, rtol=1e-7, atol=1e-10)
+    assert equal(spread, parameters(train_windows(tasks)))
 
 
 def test_finished_windows_are_taken_and_the_rest_trained(tasks: list[WindowTask]) -> None:
