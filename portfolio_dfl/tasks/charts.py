@@ -12,37 +12,10 @@ from portfolio_dfl.tracking.figures import FONT, GRID, INK
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["line_chart", "line_panels"]
+__all__ = ["line_panels"]
 
 _COLOURS: tuple[str, ...] = ("#16528e", "#d1602f", "#2d8a6b", "#8c64a8", "#b98b1d", "#b0467b", "#3c9bb5", "#7c8c2b")
 _COLOURS += ("#5f62b8", "#a7a197", "#8f3b2e", "#4d6b47", "#cfa3b4", "#23262b")
-
-
-def line_chart(
-    rows: pd.DataFrame,
-    *,
-    x: str,
-    y: str,
-    by: str,
-    title: str,
-    x_title: str,
-    y_title: str,
-    log_x: bool = True,
-    log_y: bool = True,
-    dashed: Sequence[str] = (),
-) -> go.Figure:
-    """One line for each value of ``by``; ``dashed`` names the lines of the paper."""
-    return line_panels(
-        {title: rows},
-        x=x,
-        y=y,
-        by=by,
-        x_title=x_title,
-        y_titles=[y_title],
-        log_x=log_x,
-        log_y=log_y,
-        dashed=dashed,
-    )
 
 
 def line_panels(

@@ -168,5 +168,12 @@ def _metric_name(name: str) -> str:
 
 def _write_png(figure: go.Figure, path: Path) -> None:
     """A picture beside the page, where kaleido and a browser to draw it are installed."""
-    if find_spec("kaleido") is not None:
+    if find_spec("kaleido") is None:
+        return
+    from kaleido.errors import ChromeNotFoundError
+
+    try:
         figure.write_image(path, scale=2)
+    except RuntimeError as error:  # what plotly makes of a missing browser
+        if not isinstance(error.__context__, ChromeNotFoundError):
+            raise

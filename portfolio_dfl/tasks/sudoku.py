@@ -60,7 +60,8 @@ def sudoku(
     batch, epochs, learning_rate : optional
         Of the training.
     methods : sequence of str, optional
-        Out of "ours", "ours, plug-in" and the names of peers; by default "ours", and OptNet where it is installed.
+        Out of "ours", "ours, plug-in" and the names of peers; by default "ours", and OptNet where it is installed, but
+        not on 16 × 16 cells, where its dense factors take minutes a step.
     repeats : int
         Training steps that are timed, taking turns between methods.
     seed : int
@@ -96,7 +97,7 @@ def sudoku(
     }
     settings = {**_SETTINGS[n], **(_REDUCED.get(n, {}) if reduced else {})}
     settings |= {name: value for name, value in given.items() if value is not None}
-    wanted = [_OURS, "OptNet"] if methods is None else list(methods)
+    wanted = list(methods) if methods is not None else [_OURS, "OptNet"] if n < 4 else [_OURS]
     absent = find_peers([name for name in wanted if name in PEERS])[1]
     able = [name for name in wanted if name not in absent]
     for name in able:
