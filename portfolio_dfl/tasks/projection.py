@@ -205,7 +205,7 @@ def _gradient_errors(
 
 
 def _bare_piqp(kind: Kind, n: int) -> Callable[[Tensor], Tensor]:
-    """PIQP alone, set-up and solve, at the tolerance our layer promises."""
+    """PIQP alone, set-up and solve, at the tolerance that our layer asks of it."""
     import piqp
     import torch
     from scipy import sparse
@@ -227,8 +227,8 @@ def _bare_piqp(kind: Kind, n: int) -> Callable[[Tensor], Tensor]:
 
     def solve(x: Tensor) -> Tensor:
         solver = piqp.DenseSolver() if dense else piqp.SparseSolver()
-        solver.settings.eps_abs = solver.settings.eps_rel = 1e-8
-        solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = 1e-8
+        solver.settings.eps_abs = solver.settings.eps_rel = 1e-9
+        solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = 1e-9
         solver.setup(P, -x.detach().reshape(-1).numpy(), A, b, G, None, h, lb, None)
         solver.solve()
         return torch.from_numpy(np.array(solver.result.x)).reshape(x.shape)
