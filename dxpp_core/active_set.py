@@ -23,7 +23,9 @@ _CORRECTIONS = 12
 _EXACT = 1e-10
 # Its rows hold more closely: a larger residual there means rows that are almost, but not quite, multiples of each
 # other.
-_EXACT_ROWS = 1e-12
+_EXACT_ROWS = 1e-13
+# Refinement that ends above this has stalled: the KKT matrix itself must be factored to tell why.
+_CONVERGED = 1e-14
 
 
 @dataclass(slots=True)
@@ -192,7 +194,7 @@ def _solve_on(system: System, vectors: ScaledVectors, point: Point) -> KKTSoluti
         return None
     target = _box_target(vectors, point)
     found = refine(system, active, vectors.q, vectors.d, target, KKTSolution(point.x, point.y, point.z_box))
-    if not (found.residual <= _EXACT and found.row_residual <= _EXACT_ROWS):
+    if not found.residual <= _CONVERGED:
         found = solve_by_kkt_factor(system, active, vectors.q, vectors.d, target, found)
     return found if found.residual <= _EXACT and found.row_residual <= _EXACT_ROWS else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .active_set import Certificate
-from .errors import DoubleBackwardError, ShapeError
+from .errors import DoubleBackwardError, ProblemError, ShapeError
 from .factorization.sparse import SparsePattern
 from .gradients import argument_gradients, solution_tangents
 from .penalty import PluginPenalty
@@ -45,7 +46,7 @@ class _Call:
 
 
 def _to_numpy(tensor: Tensor) -> Array:
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_neg()
     if tensor.dtype is not torch.float64 or tensor.device.type != "cpu":
         tensor = tensor.to(device="cpu", dtype=torch.float64)
     array: Array = tensor.numpy()
@@ -71,7 +72,10 @@ class _SolveQP(torch.autograd.Function):
         arrays = {
             name: None if tensor is None else _to_numpy(tensor) for name, tensor in zip(NAMES, tensors, strict=True)
         }
-        program = QuadraticProgram(arrays, call.patterns)
+        P = tensors[0]
+        assert P is not None
+        precision = 0.0 if P.dtype is torch.float64 else torch.finfo(P.dtype).eps
+        program = QuadraticProgram(arrays, call.patterns, precision)
         solved = call.solved = SolutionMap.solve(program, call.options)
         q = tensors[1]
         assert q is not None
@@ -104,21 +108,34 @@ class _SolveQP(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, *tensors: Tensor | None) -> tuple[Any, Any]:
-        return _apply_solve(call, *_lift(call, tensors, in_dims[1:])), (0, 0, 0, 0)
+        return _apply_solve(call, *_lift(call, tensors, in_dims[1:], _batch_rank(call, tensors, in_dims[1:]))), (
+            0,
+            0,
+            0,
+            0,
+        )
 
 
-def _lift(call: _Call, tensors: Sequence[Tensor | None], dims: Sequence[int | None]) -> list[Tensor | None]:
-    """Arguments whose mapped dimension has become the first batch dimension of all."""
-    moved = [t if t is None or dim is None else t.movedim(dim, 0) for t, dim in zip(tensors, dims, strict=True)]
-    ranks = [
-        -1 if t is None else t.dim() - call.core_rank(name) - (dim is not None)
-        for name, t, dim in zip(NAMES, moved, dims, strict=True)
-    ]
-    rank = max(ranks)
-    return [
-        t if t is None or dim is None else t.reshape(t.shape[0], *(1,) * (rank - own), *t.shape[1:])
-        for t, dim, own in zip(moved, dims, ranks, strict=True)
-    ]
+def _batch_rank(call: _Call, arguments: Sequence[Tensor | None], dims: Sequence[int | None]) -> int:
+    """Number of batch dimensions of the arguments, the mapped one not counted."""
+    return max(
+        t.dim() - call.core_rank(name) - (dim is not None)
+        for name, t, dim in zip(NAMES, arguments, dims, strict=True)
+        if t is not None
+    )
+
+
+def _lift(call: _Call, tensors: Sequence[Tensor | None], dims: Sequence[int | None], rank: int) -> list[Tensor | None]:
+    """Arguments, or tangents of arguments, whose mapped dimension has become the first of all batch dimensions."""
+    lifted: list[Tensor | None] = []
+    for name, t, dim in zip(NAMES, tensors, dims, strict=True):
+        if t is None or dim is None:
+            lifted.append(t)
+            continue
+        moved = t.movedim(dim, 0)
+        missing = rank - (moved.dim() - 1 - call.core_rank(name))
+        lifted.append(moved.reshape(moved.shape[0], *(1,) * missing, *moved.shape[1:]))
+    return lifted
 
 
 class _Adjoint(torch.autograd.Function):
@@ -159,8 +176,11 @@ class _Adjoint(torch.autograd.Function):
             # Several cotangents of one solution.
             return _one_by_one(info.batch_size, in_dims[2:], tensors, lambda *t: _apply_adjoint(call, wanted, *t))
         # One cotangent for each of the mapped problems, whose gradients stay apart even where they share an argument.
-        arguments = _lift(call, tensors[4:], in_dims[6:])
-        batch = call.map().program.batch_shape
+        rank = _batch_rank(call, tensors[4:], in_dims[6:])
+        arguments = _lift(call, tensors[4:], in_dims[6:], rank)
+        batch = np.broadcast_shapes(
+            *(t.shape[: t.dim() - call.core_rank(name)] for name, t in _present(arguments).items())
+        )
         bars = [
             None if bar is None else _full(bar if dim is None else bar.movedim(dim, 0), batch, dim is not None)
             for bar, dim in zip(tensors[:4], in_dims[2:6], strict=True)
@@ -169,8 +189,10 @@ class _Adjoint(torch.autograd.Function):
         own: dict[str, tuple[int, ...]] = {}
         for name, argument, dim in zip(NAMES, tensors[4:], in_dims[6:], strict=True):
             if argument is not None and wanted[name]:
-                shape = tuple(argument.shape if dim is None else argument.movedim(dim, 0).shape[1:])
-                missing = len(batch) - 1 - (len(shape) - call.core_rank(name))
+                shape = wanted[name]
+                if not isinstance(shape, tuple):
+                    shape = tuple(argument.shape if dim is None else argument.movedim(dim, 0).shape[1:])
+                missing = rank - (len(shape) - call.core_rank(name))
                 apart[name] = (info.batch_size, *(1,) * missing, *shape)
                 own[name] = (info.batch_size, *shape)
         found = _apply_adjoint(call, apart, *bars, *arguments)
@@ -194,7 +216,7 @@ class _Tangent(torch.autograd.Function):
     def forward(call: _Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         solved = call.map()
         given = _present(tensors[: len(NAMES)])
-        like = next(iter(given.values()))
+        like = _present(tensors[len(NAMES) :])["q"]
         batch = solved.program.batch_shape
         found = solution_tangents(solved, {name: _to_numpy(tangent) for name, tangent in given.items()})
         return tuple(_to_torch(value.reshape(batch + value.shape[1:]), like) for value in found)
@@ -216,8 +238,10 @@ class _Tangent(torch.autograd.Function):
         count = len(NAMES)
         if all(dim is None for dim in in_dims[1 + count :]):
             return _one_by_one(info.batch_size, in_dims[1:], tensors, lambda *t: _apply_tangent(call, *t))
-        tangents = _lift(call, tensors[:count], in_dims[1 : 1 + count])
-        return _apply_tangent(call, *tangents, *tensors[count:]), (0, 0, 0, 0)
+        rank = _batch_rank(call, tensors[count:], in_dims[1 + count :])
+        tangents = _lift(call, tensors[:count], in_dims[1 : 1 + count], rank)
+        arguments = _lift(call, tensors[count:], in_dims[1 + count :], rank)
+        return _apply_tangent(call, *tangents, *arguments), (0, 0, 0, 0)
 
 
 def _one_by_one(count: int, in_dims: Sequence[Any], tensors: Sequence[Tensor | None], function: Any) -> Any:
@@ -302,6 +326,8 @@ def _split(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern])
         return None
     if not isinstance(tensor, Tensor):
         raise ShapeError(f"{name} is a {type(tensor).__name__}; every argument is a torch.Tensor or None")
+    if tensor.device.type == "meta":
+        raise ShapeError(f"{name} is a meta tensor, which has no values")
     if not tensor.dtype.is_floating_point:
         raise ShapeError(f"{name} has dtype {tensor.dtype}; arguments are floating-point tensors")
     layout = tensor.layout
@@ -316,7 +342,8 @@ def _split(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern])
     by_rows = layout is torch.sparse_csr
     pointers = (tensor.crow_indices() if by_rows else tensor.ccol_indices()).cpu().numpy()
     minors = (tensor.col_indices() if by_rows else tensor.row_indices()).cpu().numpy()
-    pointers, minors = pointers.reshape(-1, pointers.shape[-1]), minors.reshape(-1, minors.shape[-1])
+    pointers = pointers.reshape(-1, pointers.shape[-1])
+    minors = minors.reshape(pointers.shape[0], minors.shape[-1])
     if len(pointers) > 1 and ((pointers != pointers[0]).any() or (minors != minors[0]).any()):
         raise ShapeError(f"the elements of the sparse batch {name} have different patterns; they must share one")
     rows, columns = int(tensor.shape[-2]), int(tensor.shape[-1])
@@ -343,6 +370,9 @@ def _split_coo(name: str, tensor: Tensor, patterns: dict[str, SparsePattern]) ->
         raise ShapeError(f"{name} is a hybrid sparse tensor; its entries must be numbers")
     *batch, rows, columns = (int(length) for length in tensor.shape)
     count = int(np.prod(batch)) if batch else 1
+    if not count:
+        patterns[name] = SparsePattern(np.zeros(rows + 1), np.zeros(0), (rows, columns))
+        return values.reshape(*batch, 0)
     if values.numel() % count:
         raise ShapeError(f"the elements of the sparse batch {name} have different patterns; they must share one")
     cells = (indices[-2].astype(np.int64) * columns + indices[-1]).reshape(count, -1)
@@ -426,9 +456,10 @@ def solve_qp(
     2026.
     """
     if method not in ("exact", "penalty"):
-        raise ValueError(f"method is {method!r}; it is 'exact' or 'penalty'")
-    if not tolerance > 0.0:
-        raise ValueError(f"tolerance is {tolerance}; it must be positive")
+        raise ProblemError(f"method is {method!r}; it is 'exact' or 'penalty'")
+    for option, value in (("tolerance", tolerance), ("delta", delta), ("zeta", zeta)):
+        if not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
+            raise ProblemError(f"{option} is {value!r}; it is a positive number")
     if P is None or q is None:
         raise ShapeError(f"{'P' if P is None else 'q'} is None; P and q are required")
     penalty = PluginPenalty(delta, zeta, prune) if method == "penalty" else None

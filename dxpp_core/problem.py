@@ -7,7 +7,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from .active_set import ScaledVectors
 from .errors import InfeasibleError, NonConvexError, NonFiniteError, ShapeError
 from .factorization import DenseSystem, SparseSystem, System
 from .factorization.sparse import SparsePattern, SparseStructure
-from .scaling import expected_size
+from .scaling import expected_size, smallest_limit
 
-__all__ = ["NAMES", "Element", "QuadraticProgram"]
+__all__ = ["NAMES", "Element", "QuadraticProgram", "shrunk"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -32,6 +32,10 @@ _ALWAYS_DENSE = 48
 # Dense arguments of larger problems are treated as sparse when at most this share of their entries is not zero.
 _SPARSE_SHARE = 0.2
 _STRUCTURES = 64
+_DOUBLE_ROUNDING = 1e-9
+# A scaled solution below this makes the unit of x suspect; one reduction of it goes no further than that.
+_SMALL = 1e-2
+_LARGEST_STEP = 1e-4
 
 
 @dataclass(slots=True)
@@ -81,14 +85,18 @@ class QuadraticProgram:
         by the values [*batch, nnz] of their pattern.
     patterns : dict
         ``SparsePattern`` of each sparse matrix.
+    precision : float
+        Relative rounding with which P is known, if it came in lower precision than float64.
 
     Raises
     ------
     ShapeError, NonFiniteError, InfeasibleError
     """
 
-    def __init__(self, arrays: dict[str, Array | None], patterns: dict[str, SparsePattern]) -> None:
-        self.arrays, self.patterns = arrays, patterns
+    def __init__(
+        self, arrays: dict[str, Array | None], patterns: dict[str, SparsePattern], precision: float = 0.0
+    ) -> None:
+        self.arrays, self.patterns, self.precision = arrays, patterns, precision
         self.n, self.m, self.p = self._check_shapes()
         batches = {name: self._batch_of(name) for name, array in arrays.items() if array is not None}
         try:
@@ -200,6 +208,8 @@ class QuadraticProgram:
         if self.n <= _ALWAYS_DENSE:
             return None
         given = [name for name in _MATRICES if name in self._flat]
+        if not self.size:
+            return None
         if not self.patterns:
             cells = sum(self._flat[name][0].size for name in given)
             if sum(np.count_nonzero(self._flat[name][0]) for name in given) > _SPARSE_SHARE * cells:
@@ -252,6 +262,8 @@ class QuadraticProgram:
         if system is None:
             system = self._dense_system(k, kept) if self._sparse is None else self._sparse_system(k, kept)
             if system.has_curvature and system.smallest_curvature_is_negative():
+                system = self._lifted_system(k, kept)
+            if system is None:
                 raise NonConvexError(
                     "P is not positive semidefinite: the problem is not convex; check the sign of P or shift it",
                     batch_element=self.unravel(k),
@@ -259,18 +271,39 @@ class QuadraticProgram:
             self._systems[key] = system
         return Element(system, self._vectors(k, system, kept), kept)
 
-    def _dense_system(self, k: int, kept: Mask | None) -> System:
+    def _lifted_system(self, k: int, kept: Mask | None) -> System | None:
+        """Where P is only known to lower precision: the system with P lifted by that rounding, if it is convex then."""
+        rounding = 4.0 * self.n * self.precision
+        if rounding <= _DOUBLE_ROUNDING:
+            return None
+        P = self.dense_matrix("P", k)
+        lift = rounding * float(np.abs(P).max())
+        if self._sparse is None:
+            system: System = self._dense_system(k, kept, lift)
+        else:
+            pattern = self._sparse["P"][0]
+            if int((pattern.rows == pattern.indices).sum()) < self.n:
+                return None
+            system = self._sparse_system(k, kept, lift)
+        return None if system.smallest_curvature_is_negative() else system
+
+    def _dense_system(self, k: int, kept: Mask | None, lift: float = 0.0) -> System:
         P = self.dense_matrix("P", k)
         P = 0.5 * (P + P.T)
+        if lift:
+            P = P + lift * np.eye(self.n)
         pieces = [self.dense_matrix(name, k) for name in ("A", "G") if name in self._flat]
         if kept is not None:
             pieces[-1] = pieces[-1][kept]
         C = pieces[0] if len(pieces) == 1 else np.concatenate(pieces) if pieces else np.zeros((0, self.n))
         return DenseSystem(P, C, self.p)
 
-    def _sparse_system(self, k: int, kept: Mask | None) -> System:
+    def _sparse_system(self, k: int, kept: Mask | None, lift: float = 0.0) -> System:
         assert self._sparse is not None
         P, P_values = self._sparse["P"]
+        P_entries = P_values[self.index("P", k)]
+        if lift:
+            P_entries = P_entries + np.where(P.rows == P.indices, lift, 0.0)
         indptr = [np.zeros(1, dtype=np.int64)]
         indices: list[NDArray[np.int32]] = []
         data: list[Array] = []
@@ -297,7 +330,7 @@ class QuadraticProgram:
         structure = _structures.get(P, C, self.p)
         return SparseSystem(
             structure,
-            structure.symmetric(P_values[self.index("P", k)]),
+            structure.symmetric(P_entries),
             np.concatenate(data) if data else np.zeros(0),
         )
 
@@ -327,3 +360,30 @@ class QuadraticProgram:
             same = lb == ub
             fixed = same if same.any() else None
         return ScaledVectors(q, d, lb, ub, fixed, alpha, c, max(1.0, float(np.abs(q).max())))
+
+
+def shrunk(vectors: ScaledVectors, size: float) -> ScaledVectors | None:
+    """The vectors in a smaller unit of x, where a solution of this scaled size shows that the unit was too large.
+
+    None if it was not, or if no limit of the program is smaller than the unit: then a small x is small.
+    """
+    if size >= _SMALL:
+        return None
+    least = smallest_limit(vectors.d, vectors.lb, vectors.ub)
+    factor = max(least, size, _LARGEST_STEP)
+    if not factor < _SMALL:
+        return None
+
+    def scaled(values: Array | None) -> Array | None:
+        return None if values is None else values / factor
+
+    q = vectors.q / factor
+    return replace(
+        vectors,
+        q=q,
+        d=vectors.d / factor,
+        lb=scaled(vectors.lb),
+        ub=scaled(vectors.ub),
+        alpha=vectors.alpha * factor,
+        dual_size=max(1.0, float(np.abs(q).max())),
+    )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["equilibrate", "expected_size"]
+__all__ = ["equilibrate", "expected_size", "smallest_limit"]
 
 Vector = NDArray[np.float64]
 # Column maxima of |D P D|, column maxima of |E C D|, row maxima of |E C D|.
@@ -82,3 +82,13 @@ def expected_size(q: Vector, has_curvature: bool, b: Vector, h: Vector, lb: Vect
     reach = min(pull, limits) if limits > 0.0 else pull
     size = max(_largest(b), reach if np.isfinite(reach) else 0.0)
     return size if size > 0.0 else 1.0
+
+
+def smallest_limit(*limits: Vector | None) -> float:
+    """Smallest magnitude among the limits that are neither zero nor infinite; infinity if there is none."""
+    least = np.inf
+    for values in limits:
+        if values is not None:
+            sizes = np.abs(values[np.isfinite(values) & (values != 0.0)])
+            least = min(least, float(sizes.min(initial=np.inf)))
+    return least

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -19,11 +19,12 @@ from .diagnosis import explain_failure
 from .errors import NotDifferentiableError, QPError, SolverAccuracyError, SolverError
 from .factorization import System
 from .penalty import PluginPenalty, plugin_stiffness
-from .problem import Element, QuadraticProgram
+from .problem import Element, QuadraticProgram, shrunk
 from .sensitivity import (
     ActiveRows,
     KKTSolution,
     hold,
+    largest,
     refine,
     solve_by_kkt_factor,
     solve_by_least_squares,
@@ -39,6 +40,9 @@ Mask = NDArray[np.bool_]
 # The solver is asked for a tenth of the tolerance that the certificate must meet; after a rejected polish for less.
 _ASKED = (1e-1, 1e-3, 1e-5)
 _FINEST = 1e-13
+# How often the unit of x may be reduced before a solution near zero is believed to be zero.
+_RESCALINGS = 8
+_FAR = 1e8
 # A refined sensitivity with a larger relative residual than this is not one.
 _TRUSTED = 1e-9
 # Orthogonal factorisation of the whole KKT matrix is tried up to this many unknowns.
@@ -63,7 +67,7 @@ class DifferentiabilityWarning:
     """The derivative at one element is a documented choice, not the derivative of a smooth map.
 
     ``kind``: ``"weakly active"`` (slack and multiplier of these rows are zero: they are left out of the active set),
-    ``"not unique"`` (the loss sees components of x or of the multipliers that the problem does not determine: they are
+    ``"not unique"`` (the loss or the tangent sees components that the problem does not determine: they are
     held), or ``"not polished"`` (no active set reproduces the solver's point exactly: the guess from that point is
     used). ``rows`` index G, ``bounds`` index x.
     """
@@ -102,6 +106,7 @@ class _Solved:
     derivative_rows: ActiveRows | None = None
     all_rows: ActiveRows | None = None
     plugin_y: Array | None = None
+    plugin_lower: Array | None = None
 
 
 @dataclass(slots=True)
@@ -149,10 +154,37 @@ class SolutionMap:
     def _solve_element(self, k: int) -> None:
         start = time.perf_counter()
         element = self.program.element(k)
+        self.timings.prepare += time.perf_counter() - start
+        point, raw = self._find_point(k, element)
+        for _ in range(_RESCALINGS):
+            # Measured against a unit that is far too large, any point near zero looks exact.
+            smaller = shrunk(element.vectors, largest(point.x))
+            if smaller is None:
+                break
+            element = replace(element, vectors=smaller)
+            point, raw = self._find_point(k, element)
+        start = time.perf_counter()
+        certificate = certify(element.system, element.vectors, point)
+        if not certificate.worst <= self.options.tolerance:
+            explain_failure(_for_solver(element.system, element.vectors), raw, self.program.unravel(k))
+            raise SolverAccuracyError(
+                f"the solver stopped ({raw.message or raw.status.value}) at a point whose certificate is primal "
+                f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}; it misses the "
+                f"tolerance {self.options.tolerance:.0e}: loosen tolerance= or choose another solver=",
+                batch_element=self.program.unravel(k),
+            )
+        self.solved.append(_Solved(element, point, certificate, raw.iterations))
+        self._store(k, element, point)
+        if not point.polished and self.options.polish:
+            self._warn(DifferentiabilityWarning("not polished", self.program.unravel(k)))
+        elif point.weak:
+            self._warn_weak(k, element, point)
+        self.timings.polish += time.perf_counter() - start
+
+    def _find_point(self, k: int, element: Element) -> tuple[Point, RawSolution]:
+        """The polished point of one scaled program, or the solver's where no polish is accepted."""
         system, vectors = element.system, element.vectors
         problem = _for_solver(system, vectors)
-        self.timings.prepare += time.perf_counter() - start
-        point, raw = None, None
         for share in _ASKED:
             start = time.perf_counter()
             try:
@@ -167,29 +199,13 @@ class SolutionMap:
             raw = _unscale_duals(raw, problem, vectors)
             y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y
             guess = guess_active(system, vectors, raw.x, y, raw.z_box)
-            if self.options.polish and np.isfinite(raw.x).all():
-                point = polish(system, vectors, guess)
-            if point is not None or (not self.options.polish and raw.status is Status.SOLVED):
-                break
+            point = polish(system, vectors, guess) if self.options.polish and np.isfinite(raw.x).all() else None
             self.timings.polish += time.perf_counter() - start
-        assert raw is not None
-        point = point or guess
-        certificate = certify(system, vectors, point)
-        if not certificate.worst <= self.options.tolerance:
-            explain_failure(problem, raw, self.program.unravel(k))
-            raise SolverAccuracyError(
-                f"the solver stopped ({raw.message or raw.status.value}) at a point whose certificate is primal "
-                f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}; it misses the "
-                f"tolerance {self.options.tolerance:.0e}: loosen tolerance= or choose another solver=",
-                batch_element=self.program.unravel(k),
-            )
-        self.solved.append(_Solved(element, point, certificate, raw.iterations))
-        self._store(k, element, point)
-        if not point.polished and self.options.polish:
-            self._warn(DifferentiabilityWarning("not polished", self.program.unravel(k)))
-        elif point.weak:
-            self._warn_weak(k, element, point)
-        self.timings.polish += time.perf_counter() - start
+            if point is not None:
+                return point, raw
+            if not self.options.polish and raw.status is Status.SOLVED:
+                break
+        return guess, raw
 
     def _store(self, k: int, element: Element, point: Point) -> None:
         system, vectors, p = element.system, element.vectors, self.program.p
@@ -214,9 +230,8 @@ class SolutionMap:
                     self.x[k, held] = bound[held]
 
     def _warn(self, warning: DifferentiabilityWarning) -> None:
-        if warning in self.warnings:
-            return
-        self.warnings.append(warning)
+        if warning not in self.warnings:
+            self.warnings.append(warning)
         if self.options.strict:
             raise NotDifferentiableError(
                 f"the solution map is not differentiable here: {warning.kind}, {warning}",
@@ -286,11 +301,14 @@ class SolutionMap:
         kappa_box = None
         if box is not None:
             n = self.program.n
-            kappa_box = vectors.c * system.D**2 * (kappa[m_kept : m_kept + n] + kappa[m_kept + n :])
+            lower, upper = kappa[m_kept : m_kept + n], kappa[m_kept + n :]
+            kappa_box = vectors.c * system.D**2 * (lower + upper)
+            # The share of the stiffness of a variable's bounds that is the lower one's.
+            one.plugin_lower = lower / np.where(lower + upper > 0.0, lower + upper, 1.0)
         factor = system.factor(kappa_rows, None, kappa_box)
         return ActiveRows(kappa_rows > 0.0, box, kappa_rows, factor, kappa_box=kappa_box)
 
-    def _sensitivity(self, k: int, g: Array, d: Array | None, d_box: Array | None, *, by_loss: bool) -> KKTSolution:
+    def _sensitivity(self, k: int, g: Array, d: Array | None, d_box: Array | None) -> KKTSolution:
         """Scaled solution of K[v; s; s_box] = [−g; d; d_box] at element k, by whatever method was chosen."""
         one = self.solved[k]
         system, active = one.element.system, self._held(k)
@@ -313,7 +331,7 @@ class SolutionMap:
             with_all = refine(system, one.all_rows, g, d, d_box)
             if with_all.residual <= _TRUSTED:
                 return with_all
-        return self._hard_sensitivity(k, active, g, d, d_box, found, by_loss=by_loss)
+        return self._hard_sensitivity(k, active, g, d, d_box, found)
 
     def _hard_sensitivity(
         self,
@@ -323,16 +341,13 @@ class SolutionMap:
         d: Array | None,
         d_box: Array | None,
         found: KKTSolution,
-        *,
-        by_loss: bool,
     ) -> KKTSolution:
         """Where refinement fails: drop what the problem does not determine, and at last factor K itself."""
         system = self.solved[k].element.system
         free = undetermined_directions(system, active, g)
         along = free.T @ (free @ g)
         if float(np.abs(along).max(initial=0.0)) > _SEEN * float(np.abs(g).max()):
-            if by_loss:
-                self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
+            self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
             g = g - along
             found = refine(system, active, g, d, d_box)
         if found.residual > _TRUSTED:
@@ -341,7 +356,7 @@ class SolutionMap:
         unknowns = g.size + int(active.rows.sum()) + (0 if active.box is None else int(active.box.sum()))
         if found.residual > _TRUSTED and unknowns <= _LEAST_SQUARES_SIZE:
             found = solve_by_least_squares(system, active, g, d, d_box)
-        if found.residual > _TRUSTED and by_loss:
+        if found.residual > _TRUSTED:
             self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
         return found
 
@@ -364,7 +379,7 @@ class SolutionMap:
             if d is not None and z_bar is not None and m:
                 d[p:] = system.E[p:] * (z_bar[k] if element.kept is None else z_bar[k, element.kept])
             d_box = z_box_bar[k] / system.D if z_box_bar is not None else None
-            self._write(out, k, self._sensitivity(k, g, d, d_box, by_loss=True))
+            self._write(out, k, self._sensitivity(k, g, d, d_box))
         self.timings.sensitivity += time.perf_counter() - start
         return out
 
@@ -380,10 +395,16 @@ class SolutionMap:
             d_box = None
             if point.lower is not None and point.upper is not None:
                 d_box = np.zeros(n)
-                for held, change in ((point.lower, d_lower), (point.upper, d_upper)):
+                self._held(k)
+                share, fixed = self.solved[k].plugin_lower, element.vectors.fixed
+                of_lower = point.lower.astype(np.float64) if share is None else share
+                of_upper = point.upper.astype(np.float64) if share is None else 1.0 - share
+                if fixed is not None:
+                    of_lower, of_upper = np.where(fixed, 0.5, of_lower), np.where(fixed, 0.5, of_upper)
+                for weight, change in ((of_lower, d_lower), (of_upper, d_upper)):
                     if change is not None:
-                        d_box[held] = change[k, held] / system.D[held]
-            self._write(out, k, self._sensitivity(k, c * system.D * g[k], system.E * stays, d_box, by_loss=False))
+                        d_box += np.where(weight > 0.0, weight * change[k], 0.0) / system.D
+            self._write(out, k, self._sensitivity(k, c * system.D * g[k], system.E * stays, d_box))
         self.timings.sensitivity += time.perf_counter() - start
         return out
 
@@ -400,8 +421,9 @@ class SolutionMap:
                 out.s[k, p:][element.kept] = s[p:]
         if found.s_box is not None and point.lower is not None and point.upper is not None:
             s_box = found.s_box / (c * system.D)
-            out.s_lower[k] = np.where(point.lower, s_box, 0.0)
-            out.s_upper[k] = np.where(point.upper, s_box, 0.0)
+            share = self.solved[k].plugin_lower
+            out.s_lower[k] = np.where(point.lower, s_box, 0.0) if share is None else share * s_box
+            out.s_upper[k] = np.where(point.upper, s_box, 0.0) if share is None else (1.0 - share) * s_box
             fixed = element.vectors.fixed
             if fixed is not None:
                 # Both bounds of a fixed variable hold it: each gets half.
@@ -411,9 +433,12 @@ class SolutionMap:
         """Multipliers [size, p + m] that enter the gradients of the rows: the exact ones, or the plug-in's."""
         y = np.concatenate([self.y, self.z], axis=1)
         if self.options.penalty is not None and not self.options.penalty.prune:
+            p = self.program.p
             for k, one in enumerate(self.solved):
-                if one.plugin_y is not None and one.element.kept is None:
-                    y[k] = one.plugin_y
+                self._held(k)
+                assert one.plugin_y is not None
+                kept = slice(None) if one.element.kept is None else one.element.kept
+                y[k, :p], y[k, p:][kept] = one.plugin_y[:p], one.plugin_y[p:]
         return y
 
     def certificates(self) -> Mapping[str, Array]:
@@ -444,23 +469,22 @@ def _moves(system: System, strictly: ActiveRows, gradient: Array) -> bool:
 
 
 def _for_solver(system: System, vectors: ScaledVectors) -> SolverProblem:
+    """The scaled program as solvers see it: a limit of more than 1e8 units of x is none, or no nearer than that.
+
+    The certificate is taken with the limits as they are: a solution out there would be refused.
+    """
     P, G, A = system.solver_matrices()
     p, size = system.n_eq, vectors.dual_size
-    q = vectors.q
+    q, h, lb, ub = vectors.q, vectors.d[p:], vectors.lb, vectors.ub
     if size > 1.0:
         P, q = P / size, q / size
-    has_rows = vectors.d.size > p
-    return SolverProblem(
-        P,
-        q,
-        G,
-        vectors.d[p:] if has_rows else None,
-        A,
-        vectors.d[:p] if p else None,
-        vectors.lb,
-        vectors.ub,
-        system.structure,
-    )
+    if h.size and h.max() > _FAR:
+        h = np.minimum(h, _FAR)
+    if lb is not None and lb.min() < -_FAR:
+        lb = np.where(lb < -_FAR, -np.inf, lb)
+    if ub is not None and ub.max() > _FAR:
+        ub = np.where(ub > _FAR, np.inf, ub)
+    return SolverProblem(P, q, G, h if h.size else None, A, vectors.d[:p] if p else None, lb, ub, system.structure)
 
 
 def _unscale_duals(raw: RawSolution, problem: SolverProblem, vectors: ScaledVectors) -> RawSolution:

@@ -98,6 +98,8 @@ def register_solver(name: str) -> Callable[[Solver], Solver]:
 def find_solver(name: str | Solver) -> Solver:
     """The solver registered under ``name``, or an adapter for the ``qpsolvers`` back end of that name."""
     if not isinstance(name, str):
+        if not callable(name):
+            raise SolverNotFoundError(f"solver is {name!r}; it is a name or a callable")
         return name
     if name not in _REGISTRY:
         from .qpsolvers import QPSolversAdapter, installed

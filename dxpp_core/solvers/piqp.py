@@ -30,7 +30,9 @@ class PIQP:
         self._lock = threading.Lock()
 
     def __call__(self, problem: SolverProblem, tolerance: float) -> RawSolution:
-        solver = self._check_out(problem.structure) if problem.is_sparse else None
+        # An update leaves bounds alone that are not given: a workspace serves problems with the same bounds only.
+        structure = (problem.structure, problem.lb is None, problem.ub is None)
+        solver = self._check_out(structure) if problem.is_sparse else None
         data = (
             problem.P,
             problem.q,
@@ -59,8 +61,8 @@ class PIQP:
             iterations=int(result.info.iter),
             message=str(status),
         )
-        if problem.is_sparse:
-            self._check_in(problem.structure, solver)
+        if problem.is_sparse and problem.structure is not None:
+            self._check_in(structure, solver)
         return raw
 
     def _new(self, is_sparse: bool, tolerance: float) -> Any:
@@ -85,8 +87,6 @@ class PIQP:
             return stack.pop() if stack else None
 
     def _check_in(self, structure: Hashable, solver: Any) -> None:
-        if structure is None:
-            return
         with self._lock:
             stack = self._idle.setdefault(structure, [])
             if len(stack) < _WORKSPACES_PER_STRUCTURE:
