@@ -323,8 +323,7 @@ def _notes(absent: Sequence[str], peer_limit_s: float) -> list[str]:
     from portfolio_dfl.tasks.published import MACHINE
 
     notes = [
-        "Forward: PIQP on the equilibrated program, the fastest of the general solvers tried that is exact to 1e-8;"
-        " backward by the structure of the factor.",
+        "Forward: PIQP, 3 to 6 times as fast at 10,000 variables as the next of Clarabel, SCS, OSQP, HiGHS and ProxQP.",
         f"Peers but Moreau get dense matrices; they stop where a call would take over {peer_limit_s:g} s; one thread.",
         MACHINE,
     ]
