@@ -1,0 +1,260 @@
+"""The autograd functions behind the layer: reverse and forward mode, and their rules under ``vmap``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .errors import DoubleBackwardError
+from .factorization.sparse import SparsePattern
+from .gradients import argument_gradients, solution_tangents
+from .problem import NAMES, QuadraticProgram
+from .solution_map import Options, SolutionMap
+
+__all__ = ["Call", "apply_solve"]
+
+Array = NDArray[np.float64]
+_CORE_RANK = {"P": 2, "q": 1, "G": 2, "h": 1, "A": 2, "b": 1, "lb": 1, "ub": 1}
+
+
+class Call:
+    """One call of the layer: what was asked for, the patterns of sparse arguments, and in the end the solved map."""
+
+    __slots__ = ("options", "patterns", "solved")
+
+    def __init__(self, options: Options, patterns: dict[str, SparsePattern]) -> None:
+        self.options, self.patterns = options, patterns
+        self.solved: SolutionMap | None = None
+
+    def core_rank(self, name: str) -> int:
+        return 1 if name in self.patterns else _CORE_RANK[name]
+
+    def map(self) -> SolutionMap:
+        assert self.solved is not None
+        return self.solved
+
+
+def _to_numpy(tensor: Tensor) -> Array:
+    tensor = tensor.detach().resolve_neg()
+    if tensor.dtype is not torch.float64 or tensor.device.type != "cpu":
+        tensor = tensor.to(device="cpu", dtype=torch.float64)
+    array: Array = tensor.numpy()
+    return array
+
+
+def _to_torch(array: Array, like: Tensor) -> Tensor:
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if like.dtype is not torch.float64 or like.device.type != "cpu":
+        tensor = tensor.to(device=like.device, dtype=like.dtype)
+    return tensor
+
+
+def _present(tensors: Sequence[Tensor | None]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in zip(NAMES, tensors, strict=True) if tensor is not None}
+
+
+class _SolveQP(torch.autograd.Function):
+    """(P, q, G, h, A, b, lb, ub) → (x, y, z, z_box); sparse matrices come as the values of their pattern."""
+
+    @staticmethod
+    def forward(call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        arrays = {
+            name: None if tensor is None else _to_numpy(tensor) for name, tensor in zip(NAMES, tensors, strict=True)
+        }
+        P = tensors[0]
+        assert P is not None
+        precision = 0.0 if P.dtype is torch.float64 else torch.finfo(P.dtype).eps
+        program = QuadraticProgram(arrays, call.patterns, precision)
+        solved = call.solved = SolutionMap.solve(program, call.options)
+        q = tensors[1]
+        assert q is not None
+        batch = program.batch_shape
+        # Copies: a user may change a result in place, the map keeps its own.
+        return tuple(
+            _to_torch(value.reshape(batch + value.shape[1:]).copy(), q)
+            for value in (solved.x, solved.y, solved.z, solved.z_box)
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        call, *tensors = inputs
+        ctx.call = call
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
+        if all(bar is None for bar in bars):
+            return (None,) * (1 + len(NAMES))
+        wanted = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
+        return (None, *_apply_adjoint(ctx.call, wanted, *bars, *ctx.saved_tensors))
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
+        result: tuple[Tensor, ...] = _apply_tangent(ctx.call, *tangents, *ctx.saved_tensors)
+        return result
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Tensor | None) -> tuple[Any, Any]:
+        return apply_solve(call, *_lift(call, tensors, in_dims[1:], _batch_rank(call, tensors, in_dims[1:]))), (
+            0,
+            0,
+            0,
+            0,
+        )
+
+
+def _batch_rank(call: Call, arguments: Sequence[Tensor | None], dims: Sequence[int | None]) -> int:
+    """Number of batch dimensions of the arguments, the mapped one not counted."""
+    return max(
+        t.dim() - call.core_rank(name) - (dim is not None)
+        for name, t, dim in zip(NAMES, arguments, dims, strict=True)
+        if t is not None
+    )
+
+
+def _lift(call: Call, tensors: Sequence[Tensor | None], dims: Sequence[int | None], rank: int) -> list[Tensor | None]:
+    """Arguments, or tangents of arguments, whose mapped dimension has become the first of all batch dimensions."""
+    lifted: list[Tensor | None] = []
+    for name, t, dim in zip(NAMES, tensors, dims, strict=True):
+        if t is None or dim is None:
+            lifted.append(t)
+            continue
+        moved = t.movedim(dim, 0)
+        missing = rank - (moved.dim() - 1 - call.core_rank(name))
+        lifted.append(moved.reshape(moved.shape[0], *(1,) * missing, *moved.shape[1:]))
+    return lifted
+
+
+class _Adjoint(torch.autograd.Function):
+    """The vector-Jacobian product, as a function of its own so that vmap over cotangents (jacrev) has a rule."""
+
+    @staticmethod
+    def forward(call: Call, wanted: dict[str, Any], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        solved = call.map()
+        size = solved.program.size
+        bars = [None if bar is None else _to_numpy(bar).reshape(size, bar.shape[-1]) for bar in tensors[:4]]
+        arguments = _present(tensors[4:])
+        shapes = {
+            name: tuple(wanted[name]) if isinstance(wanted[name], tuple) else tuple(argument.shape)
+            for name, argument in arguments.items()
+            if wanted[name]
+        }
+        gradients = argument_gradients(solved, solved.adjoint(*bars), shapes)
+        return tuple(_to_torch(gradients[name], arguments[name]) if name in gradients else None for name in NAMES)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise DoubleBackwardError(
+            "second derivatives through solve_qp are not provided: its gradient is treated as a constant; "
+            "detach the gradient, or call it without create_graph=True"
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        _Adjoint.backward(ctx)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, wanted: dict[str, Any], *tensors: Tensor | None) -> Any:
+        if all(dim is None for dim in in_dims[6:]):
+            # Several cotangents of one solution.
+            return _one_by_one(info.batch_size, in_dims[2:], tensors, lambda *t: _apply_adjoint(call, wanted, *t))
+        # One cotangent for each of the mapped problems, whose gradients stay apart even where they share an argument.
+        rank = _batch_rank(call, tensors[4:], in_dims[6:])
+        arguments = _lift(call, tensors[4:], in_dims[6:], rank)
+        batch = np.broadcast_shapes(
+            *(t.shape[: t.dim() - call.core_rank(name)] for name, t in _present(arguments).items())
+        )
+        bars = [
+            None if bar is None else _full(bar if dim is None else bar.movedim(dim, 0), batch, dim is not None)
+            for bar, dim in zip(tensors[:4], in_dims[2:6], strict=True)
+        ]
+        apart: dict[str, Any] = dict(wanted)
+        own: dict[str, tuple[int, ...]] = {}
+        for name, argument, dim in zip(NAMES, tensors[4:], in_dims[6:], strict=True):
+            if argument is not None and wanted[name]:
+                shape = wanted[name]
+                if not isinstance(shape, tuple):
+                    shape = tuple(argument.shape if dim is None else argument.movedim(dim, 0).shape[1:])
+                missing = rank - (len(shape) - call.core_rank(name))
+                apart[name] = (info.batch_size, *(1,) * missing, *shape)
+                own[name] = (info.batch_size, *shape)
+        found = _apply_adjoint(call, apart, *bars, *arguments)
+        outputs = tuple(
+            None if value is None else value.reshape(own[name]) for name, value in zip(NAMES, found, strict=True)
+        )
+        return outputs, tuple(None if value is None else 0 for value in outputs)
+
+
+def _full(bar: Tensor, batch: tuple[int, ...], mapped: bool) -> Tensor:
+    """A cotangent in the batch shape of all mapped problems."""
+    if not mapped:
+        bar = bar.unsqueeze(0)
+    return bar.expand(*batch, bar.shape[-1])
+
+
+class _Tangent(torch.autograd.Function):
+    """The Jacobian-vector product, with a rule for vmap over tangents (jacfwd)."""
+
+    @staticmethod
+    def forward(call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        solved = call.map()
+        given = _present(tensors[: len(NAMES)])
+        like = _present(tensors[len(NAMES) :])["q"]
+        batch = solved.program.batch_shape
+        found = solution_tangents(solved, {name: _to_numpy(tangent) for name, tangent in given.items()})
+        return tuple(_to_torch(value.reshape(batch + value.shape[1:]), like) for value in found)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        _Adjoint.backward(ctx)
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        _Adjoint.backward(ctx)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Tensor | None) -> Any:
+        count = len(NAMES)
+        if all(dim is None for dim in in_dims[1 + count :]):
+            return _one_by_one(info.batch_size, in_dims[1:], tensors, lambda *t: _apply_tangent(call, *t))
+        rank = _batch_rank(call, tensors[count:], in_dims[1 + count :])
+        tangents = _lift(call, tensors[:count], in_dims[1 : 1 + count], rank)
+        arguments = _lift(call, tensors[count:], in_dims[1 + count :], rank)
+        return _apply_tangent(call, *tangents, *arguments), (0, 0, 0, 0)
+
+
+def _one_by_one(count: int, in_dims: Sequence[Any], tensors: Sequence[Tensor | None], function: Any) -> Any:
+    """Apply ``function`` to each slice along the mapped dimensions and stack: all slices share one factor."""
+    rows = []
+    for i in range(count):
+        slices = [t if t is None or dim is None else t.select(dim, i) for t, dim in zip(tensors, in_dims, strict=True)]
+        rows.append(function(*slices))
+    outputs = tuple(None if column[0] is None else torch.stack(column) for column in zip(*rows, strict=True))
+    return outputs, tuple(None if output is None else 0 for output in outputs)
+
+
+def _callable(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+    """``function.apply`` with the signature of ``forward`` noted down, which PyTorch looks up at every call."""
+    forward: Any = function.forward
+    forward.__signature__ = inspect.signature(forward)
+    apply: Callable[..., Any] = function.apply
+    return apply
+
+
+apply_solve, _apply_adjoint, _apply_tangent = _callable(_SolveQP), _callable(_Adjoint), _callable(_Tangent)
