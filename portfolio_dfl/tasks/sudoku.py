@@ -25,7 +25,7 @@ _OURS = "ours"
 # Boards, held-out boards, clues, boards a batch, epochs, learning rate, learned pattern: by size of a box.
 _SETTINGS: dict[int, dict[str, Any]] = {
     2: {"boards": 200, "held_out": 50, "clues": 8, "batch": 20, "epochs": 60, "rate": 4e-2, "pattern": "dense"},
-    3: {"boards": 40, "held_out": 16, "clues": 50, "batch": 8, "epochs": 15, "rate": 5e-2, "pattern": "sudoku"},
+    3: {"boards": 24, "held_out": 8, "clues": 50, "batch": 8, "epochs": 12, "rate": 5e-2, "pattern": "sudoku"},
     4: {"boards": 2, "held_out": 1, "clues": 190, "batch": 2, "epochs": 1, "rate": 5e-2, "pattern": "sudoku"},
 }
 
@@ -43,6 +43,7 @@ def sudoku(
     learning_rate: float | None = None,
     methods: Sequence[str] | None = None,
     repeats: int = 5,
+    peer_limit_s: float = 120.0,
     seed: int = 0,
     reduced: bool = False,
     folder: str | os.PathLike[str] = "runs",
@@ -63,7 +64,9 @@ def sudoku(
         Out of "ours", "ours, plug-in" and the names of peers; by default "ours", and OptNet where it is installed, but
         not on 16 × 16 cells, where its dense factors take minutes a step.
     repeats : int
-        Training steps that are timed, taking turns between methods.
+        Training steps that are timed, taking turns between methods; one on larger boards than 4 × 4.
+    peer_limit_s : float
+        A peer is trained for as many epochs as take about this long, and for one at least.
     seed : int
     reduced : bool
         Fewer epochs and boards.
@@ -107,8 +110,13 @@ def sudoku(
     data = _data(n, settings, seed)
     layers = {name: _layer(n, settings["pattern"], name, seed) for name in able}
     steps = -(-settings["boards"] // settings["batch"])
-    times = _step_times(layers, data, settings["batch"], repeats if n == 2 else min(repeats, 2))
-    frame = pd.concat([_train(name, layers[name], data, settings, seed) for name in able], ignore_index=True)
+    times = _step_times(layers, data, settings["batch"], repeats if n == 2 else 1)
+    curves = []
+    for name in able:
+        affordable = max(1, int(1e3 * peer_limit_s / (steps * times[name]))) if name in PEERS else settings["epochs"]
+        own = {**settings, "epochs": min(settings["epochs"], affordable)}
+        curves.append(_train(name, layers[name], data, own, seed))
+    frame = pd.concat(curves, ignore_index=True)
     frame.insert(1, "n", n)
     frame["ms_per_epoch"] = frame["method"].map({name: steps * ms for name, ms in times.items()})
     name = f"sudoku-{n}"
