@@ -25,7 +25,9 @@ lint: install
 	$(BIN)/mypy
 
 bench: install
-	$(BIN)/python -m dxpp_core.benchmark
+	$(BIN)/python -W ignore -m dxpp_core.benchmark
+	for task in gradient-accuracy projection-simplex projection-chain runtime smoothing sudoku; do \
+		$(BIN)/portfolio-dfl task $$task --reduced || exit 1; done
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache
