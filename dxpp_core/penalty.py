@@ -18,7 +18,7 @@ __all__ = ["STIFFNESS", "PluginPenalty", "plugin_stiffness"]
 Vector = NDArray[np.float64]
 
 # t of the row-scaled stiffness: each step of refinement gains about this factor, and rounding grows with it.
-STIFFNESS = 1e5
+STIFFNESS = 1e6
 
 
 @dataclass(frozen=True, slots=True)

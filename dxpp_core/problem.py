@@ -6,8 +6,9 @@ import hashlib
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,6 @@ _MATRICES = ("P", "G", "A")
 _ALWAYS_DENSE = 48
 # Dense arguments of larger problems are treated as sparse when at most this share of their entries is not zero.
 _SPARSE_SHARE = 0.2
-_STRUCTURES = 64
 _DOUBLE_ROUNDING = 1e-9
 # A scaled solution below this makes the unit of x suspect; one reduction of it goes no further than that.
 _SMALL = 1e-2
@@ -47,32 +47,42 @@ class Element:
     kept: Mask | None
 
 
-class _StructureCache:
-    """Structures by the fingerprint of their patterns; the least recently used one makes room."""
+_Value = TypeVar("_Value")
 
-    def __init__(self) -> None:
-        self._known: OrderedDict[Hashable, SparseStructure] = OrderedDict()
+
+class _LeastRecentlyUsed(Generic[_Value]):
+    """What is costly to make again, by a key that determines it; the least recently used one makes room."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._known: OrderedDict[Hashable, _Value] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, P: SparsePattern, C: SparsePattern, n_eq: int) -> SparseStructure:
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (P.indptr, P.indices, C.indptr, C.indices):
-            digest.update(array.tobytes())
-        key = (digest.digest(), P.shape, C.shape, n_eq)
+    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
         with self._lock:
-            structure = self._known.get(key)
-            if structure is not None:
+            value = self._known.get(key)
+            if value is not None:
                 self._known.move_to_end(key)
-                return structure
-        structure = SparseStructure(P, C, n_eq, key)
+                return value
+        value = make()
         with self._lock:
-            self._known[key] = structure
-            while len(self._known) > _STRUCTURES:
+            self._known[key] = value
+            while len(self._known) > self._size:
                 self._known.popitem(last=False)
-        return structure
+        return value
 
 
-_structures = _StructureCache()
+_structures: _LeastRecentlyUsed[SparseStructure] = _LeastRecentlyUsed(64)
+_small_systems: _LeastRecentlyUsed[System] = _LeastRecentlyUsed(32)
+
+
+def _structure_of(P: SparsePattern, C: SparsePattern, n_eq: int) -> SparseStructure:
+    """The structure of these patterns, recognised by their fingerprint."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in (P.indptr, P.indices, C.indptr, C.indices):
+        digest.update(array.data)
+    key = (digest.digest(), P.shape, C.shape, n_eq)
+    return _structures.get(key, lambda: SparseStructure(P, C, n_eq, key))
 
 
 class QuadraticProgram:
@@ -260,16 +270,28 @@ class QuadraticProgram:
         )
         system = self._systems.get(key)
         if system is None:
-            system = self._dense_system(k, kept) if self._sparse is None else self._sparse_system(k, kept)
-            if system.has_curvature and system.smallest_curvature_is_negative():
-                system = self._lifted_system(k, kept)
-            if system is None:
-                raise NonConvexError(
-                    "P is not positive semidefinite: the problem is not convex; check the sign of P or shift it",
-                    batch_element=self.unravel(k),
-                )
+            if self.n <= _ALWAYS_DENSE and not self.patterns:
+                # Small matrices are recognised by their values from one call to the next.
+                parts = [self.value(name, k) for name in _MATRICES]
+                content = tuple(None if part is None else (part.shape, part.tobytes()) for part in parts)
+                system = _small_systems.get((content, key[1], self.precision), lambda: self._system(k, kept))
+            else:
+                system = self._system(k, kept)
             self._systems[key] = system
         return Element(system, self._vectors(k, system, kept), kept)
+
+    def _system(self, k: int, kept: Mask | None) -> System:
+        """The equilibrated matrices of the k-th problem, found convex."""
+        system: System | None = self._dense_system(k, kept) if self._sparse is None else self._sparse_system(k, kept)
+        assert system is not None
+        if system.has_curvature and system.smallest_curvature_is_negative():
+            system = self._lifted_system(k, kept)
+        if system is None:
+            raise NonConvexError(
+                "P is not positive semidefinite: the problem is not convex; check the sign of P or shift it",
+                batch_element=self.unravel(k),
+            )
+        return system
 
     def _lifted_system(self, k: int, kept: Mask | None) -> System | None:
         """Where P is only known to lower precision: the system with P lifted by that rounding, if it is convex then."""
@@ -327,7 +349,7 @@ class QuadraticProgram:
             np.concatenate(indices) if indices else np.zeros(0, np.int32),
             (n_rows, self.n),
         )
-        structure = _structures.get(P, C, self.p)
+        structure = _structure_of(P, C, self.p)
         return SparseSystem(
             structure,
             structure.symmetric(P_entries),

@@ -113,7 +113,7 @@ def refine(
     """
     rows, box, kappa, free = active.rows, active.box, active.kappa, active.free
     has_rows = rows.size > 0
-    v, s = np.zeros(g.size) if start is None else start.v, np.zeros(rows.size)
+    v, s = np.zeros(g.size) if start is None else start.v.copy(), np.zeros(rows.size)
     if free is not None and box is not None:
         v = v * free if d_box is None else np.where(box, d_box, v)
     r1, r2 = -g, np.zeros(rows.size)
@@ -142,30 +142,31 @@ def refine(
     best_size = size = row_size = np.inf
     for _ in range(_STEPS):
         dv = active.factor.solve(rhs)
-        v = v + dv
+        v += dv
         Pdv = system.P_dot(dv)
-        r1 = r1 - Pdv
+        r1 -= Pdv
         size_v = max(size_v, largest(dv))
         row_size = 0.0
         if has_rows:
-            r2 = (r2 - system.C_dot(dv)) * rows
-            ds = -kappa * r2
-            s = s + ds
+            r2 -= system.C_dot(dv)
+            r2 *= rows
+            ds = kappa * r2
+            s -= ds
+            # −back: what the change of the multipliers adds to stationarity.
             back = system.Ct_dot(ds)
             row_size = largest(r2) / (size_v or 1.0)
-            r1 = r1 - back
-            rhs = r1 - back
+            r1 += back
+            rhs = r1 + back
             if free is not None:
-                Pdv, back = Pdv * free, back * free
-            terms = max(terms, largest(Pdv), largest(back))
+                rhs *= free
+                back *= free
+            terms = max(terms, largest(back))
         else:
-            rhs = r1
-            terms = max(terms, largest(Pdv))
+            rhs = r1 if free is None else r1 * free
         if free is not None:
-            rhs = rhs * free
-            size = max(largest(r1 * free) / (terms or 1.0), row_size)
-        else:
-            size = max(largest(r1) / (terms or 1.0), row_size)
+            Pdv *= free
+        terms = max(terms, largest(Pdv))
+        size = max(largest(r1 if free is None else r1 * free) / (terms or 1.0), row_size)
         if size <= 2.0 * _EPS or not size <= _PROGRESS * best_size:
             break
         best_size = size

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from portfolio_dfl.config import STRATEGIES, StudyConfig
+from portfolio_dfl.interruption import closed_on_signal
 from portfolio_dfl.run_folder import RunFolder
 from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
 from portfolio_dfl.study_data import Span, decision_span, load_panel
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Progress",
     "TrainedStudy",
-    "closed_on_signal",
     "compare_study",
     "resume_study",
     "run_study",
@@ -187,23 +184,6 @@ def _child(store: StudyStore, parent: TrackedRun, lane: Lane, *, resumed: bool) 
     earlier = store.find_run({"mlflow.parentRunId": parent.run_id, "lane": lane.slug}) if resumed else None
     with tracked_run(store, lane.slug, parent=parent, resume=earlier, tags=tags) as run:
         yield run
-
-
-@contextmanager
-def closed_on_signal() -> Iterator[None]:
-    """Let a termination signal unwind the stack like Ctrl-C does, so that runs are closed as KILLED."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
-        yield
-        return
-    before: Callable[[int, FrameType | None], object] | int | None = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _silent(stage: str, done: int, total: int) -> None:

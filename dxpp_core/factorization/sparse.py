@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from ..errors import NonConvexError
 from ..scaling import equilibrate
 from ..solvers.base import Matrix
 from .base import RIDGE, Factor
@@ -261,12 +262,17 @@ class _LDLFactor:
             shape=(structure.H_size, structure.H_size),
             copy=False,
         )
-        self._solver = structure.take()
-        if self._solver is None:
-            self._solver = qdldl.Solver(matrix, upper=True)
-        else:
-            self._solver.update(matrix, upper=True)
         self._structure, self._n = structure, structure.n
+        self._solver: Any = None
+        solver = structure.take()
+        try:
+            if solver is None:
+                solver = qdldl.Solver(matrix, upper=True)
+            else:
+                solver.update(matrix, upper=True)
+        except RuntimeError as error:
+            raise NonConvexError("the penalty Hessian has no quasi-definite factor in double precision") from error
+        self._solver = solver
 
     def solve(self, rhs: Array) -> Array:
         if self._structure.H_size == self._n:

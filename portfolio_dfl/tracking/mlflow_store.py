@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.interruption import uninterrupted
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -205,25 +206,29 @@ def tracked_run(
         Tags known at the start.
     """
     client = store.client
-    with _reported(f"run {name}"):
-        if resume is None:
-            first = {"mlflow.parentRunId": parent.run_id} if parent else {}
-            first |= {key: str(value) for key, value in (tags or {}).items()}
-            run_id = client.create_run(store.experiment_id, run_name=name, tags=first).info.run_id
-        else:
-            run_id = resume
-            client.update_run(run_id, status="RUNNING")
-    run = TrackedRun(store, run_id)
+    run_id: str | None = None
     status = "KILLED"  # what an exception that is no error leaves: KeyboardInterrupt, SystemExit
     try:
+        with _reported(f"run {name}"):
+            if resume is None:
+                first = {"mlflow.parentRunId": parent.run_id} if parent else {}
+                first |= {key: str(value) for key, value in (tags or {}).items()}
+                run_id = client.create_run(store.experiment_id, run_name=name, tags=first).info.run_id
+            else:
+                client.update_run(resume, status="RUNNING")
+                run_id = resume
+        run = TrackedRun(store, run_id)
         yield run
         status = "FINISHED"
     except Exception as error:
         status = "FAILED"
-        run.set_tags({"error": f"{type(error).__name__}: {error}"[:_PARAM_LENGTH]})
+        if run_id is not None:
+            TrackedRun(store, run_id).set_tags({"error": f"{type(error).__name__}: {error}"[:_PARAM_LENGTH]})
         raise
     finally:
-        client.set_terminated(run_id, status=status)
+        if run_id is not None:
+            with uninterrupted():
+                client.set_terminated(run_id, status=status)
 
 
 def _client(uri: str) -> MlflowClient:
@@ -274,7 +279,8 @@ def _reported(what: str) -> Iterator[None]:
     from mlflow.exceptions import MlflowException
 
     try:
-        yield
+        with uninterrupted():
+            yield
     except MlflowException as error:
         raise TrackingError(f"MLflow did not take {what}: {error}") from error
 
