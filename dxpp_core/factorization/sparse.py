@@ -228,7 +228,7 @@ def _pairs_of_rows(C: SparsePattern, lengths: NDArray[Any]) -> tuple[Positions, 
 
 def _curvature_blocks(
     P: SparsePattern,
-) -> list[tuple[Positions, Positions, Positions, tuple[int, int]]] | None:
+) -> list[tuple[Positions, Positions, tuple[int, int]]] | None:
     """Connected blocks of P by size, for the convexity check; None if one is too large."""
     n = P.shape[0]
     count, label = csgraph.connected_components(P.matrix(np.ones(P.nnz)), directed=False)
@@ -245,7 +245,7 @@ def _curvature_blocks(
         entries = np.flatnonzero(sizes[label[P.rows]] == size)
         block = rank[label[P.rows[entries]]]
         flat = (block * size + inside[P.rows[entries]]) * size + inside[P.indices[entries]]
-        blocks.append((entries, flat, np.zeros(0, dtype=np.int64), (int((sizes == size).sum()), int(size))))
+        blocks.append((entries, flat, (int((sizes == size).sum()), int(size))))
     return blocks
 
 
@@ -400,7 +400,7 @@ class SparseSystem:
             shifted = sparse.triu(self.sparse_P() + CURVATURE_TOLERANCE * sparse.identity(s.n), format="csc")
             _, pivots, _ = qdldl.Solver(shifted, upper=True).factors()
             return bool(np.min(pivots) < 0.0)
-        for entries, flat, _, (count, size) in s.blocks:
+        for entries, flat, (count, size) in s.blocks:
             block = np.zeros(count * size * size)
             block[flat] = self._P_data[entries]
             stack = block.reshape(count, size, size)
