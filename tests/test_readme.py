@@ -38,9 +38,9 @@ def test_the_smoothed_gradient_points_away_from_the_vertex() -> None:
 
 def test_a_solver_registered_as_the_readme_shows() -> None:
     from dxpp_core import solve_qp
-    from dxpp_core.solvers import find_solver
+    from dxpp_core.solvers import SolverProblem, find_solver
 
-    def my_solver(problem, tolerance):  # type: ignore[no-untyped-def]
+    def my_solver(problem: SolverProblem, tolerance: float) -> tuple[object, ...]:
         raw = find_solver("piqp")(problem, tolerance)
         return raw.x, raw.y, raw.z, raw.z_box
 
