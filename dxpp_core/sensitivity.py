@@ -21,6 +21,7 @@ from scipy import sparse
 from scipy.linalg.blas import idamax
 from scipy.sparse.linalg import LinearOperator, gmres, splu
 
+from .errors import NonConvexError
 from .factorization import Factor, System
 from .factorization.base import RIDGE
 from .penalty import STIFFNESS
@@ -43,6 +44,7 @@ _STEPS = 14
 # A step of refinement that gains less than this has stalled.
 _PROGRESS = 0.25
 _KRYLOV = 40
+_SOFTER = 1e-2
 # Regularisation of the KKT matrix in the fallback, in units of the equilibrated program.
 _SHIFT = 1e-13
 # Search for undetermined directions: how many at most, powers of the inverse, and how little they may bend the program.
@@ -88,10 +90,17 @@ class KKTSolution:
 
 def hold(system: System, rows: Mask, box: Mask | None) -> ActiveRows:
     """Factor the penalty Hessian that holds these rows and bounds."""
-    kappa = np.where(rows, STIFFNESS / system.squared_row_norms(rows, box), 0.0) if rows.size else np.zeros(0)
     pinned = box if box is not None and box.any() else None
     free = None if pinned is None else np.where(pinned, 0.0, 1.0)
-    return ActiveRows(rows, box, kappa, system.factor(kappa, pinned), free)
+    unit = np.where(rows, 1.0 / system.squared_row_norms(rows, box), 0.0) if rows.size else np.zeros(0)
+    try:
+        kappa = STIFFNESS * unit
+        factor = system.factor(kappa, pinned)
+    except NonConvexError:
+        # Rounding of stiff rows has drowned a small curvature: hold them less stiffly, at the price of more steps.
+        kappa = _SOFTER * STIFFNESS * unit
+        factor = system.factor(kappa, pinned)
+    return ActiveRows(rows, box, kappa, factor, free)
 
 
 def refine(
