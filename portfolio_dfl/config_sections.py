@@ -192,7 +192,10 @@ class EvaluationConfig(Section):
     )
     confidence: float = Field(default=0.95, gt=0, lt=1, description="of the intervals")
     cost_levels: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
-        default=[0.0, 5e-4, 1e-3], description="cost rates at which all strategies are shown again"
+        default=[0.0, 5e-4, 1e-3], min_length=1, description="cost rates at which all strategies are shown again"
+    )
+    earlier_trials: int = Field(
+        default=0, ge=0, description="configurations tried on this span before; they count in the deflated Sharpe"
     )
 
     @model_validator(mode="after")

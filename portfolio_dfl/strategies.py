@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.risk import CovarianceEstimator
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
-__all__ = ["Lane", "build_estimator", "build_policy", "build_trained_policy", "lanes"]
+__all__ = ["Lane", "build_estimator", "build_policy", "build_trained_policy", "by_strategy", "lanes"]
 
 TRAINED = ("decision_focused", "two_stage")
 
@@ -45,9 +46,19 @@ class Lane:
         return self.strategy if self.seed is None else f"{self.strategy}-seed{self.seed}"
 
     @property
+    def strategy_label(self) -> str:
+        """Name in tables that hold one row a strategy, whatever its seeds."""
+        return appearance(self.strategy).label
+
+    @property
     def trained(self) -> bool:
         """Whether it learns."""
         return self.seed is not None
+
+    @property
+    def foresight(self) -> bool:
+        """Whether it looks at returns to come: a ceiling, not a strategy."""
+        return self.strategy == "perfect_foresight"
 
 
 def lanes(config: StudyConfig) -> list[Lane]:
@@ -64,6 +75,14 @@ def lanes(config: StudyConfig) -> list[Lane]:
     return found
 
 
+def by_strategy(paths: Sequence[Lane]) -> dict[str, list[Lane]]:
+    """The paths of each strategy, one a seed, by the strategy's name in tables."""
+    groups: dict[str, list[Lane]] = {}
+    for lane in paths:
+        groups.setdefault(lane.strategy_label, []).append(lane)
+    return groups
+
+
 def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Policy:
     """A fresh policy; ``returns`` are looked at beyond the decision date by perfect foresight alone."""
     from portfolio_dfl.backtest import baselines
@@ -72,36 +91,29 @@ def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Poli
     if lane.trained:
         return build_trained_policy(config, lane, returns.shape[1])
     allocation, name, estimator = config.allocation, lane.label, build_estimator(config)
-    limit, solver = allocation.turnover_limit, allocation.solver
+    plan: dict[str, Any] = {
+        "horizon": allocation.horizon,
+        "risk_aversion": allocation.risk_aversion,
+        "turnover_limit": allocation.turnover_limit,
+        "transaction_cost": allocation.transaction_cost,
+        "solver": allocation.solver,
+    }
     match lane.strategy:
         case "equal_weight":
             return baselines.EqualWeight(name=name)
         case "buy_and_hold":
             return baselines.BuyAndHold(name=name)
         case "minimum_variance":
-            return baselines.MinimumVariance(estimator, turnover_limit=limit, solver=solver, name=name)
+            return baselines.MinimumVariance(estimator, name=name, **plan)
         case "risk_parity":
-            return baselines.RiskParity(estimator, turnover_limit=limit, name=name)
+            return baselines.RiskParity(estimator, turnover_limit=allocation.turnover_limit, name=name)
         case "historical_mean_variance":
             return baselines.HistoricalMeanVariance(
-                estimator,
-                mean_window=config.forecasting.lookback,
-                horizon=allocation.horizon,
-                risk_aversion=allocation.risk_aversion,
-                turnover_limit=limit,
-                solver=solver,
-                name=name,
+                estimator, mean_window=config.forecasting.lookback, name=name, **plan
             )
         case "perfect_foresight":
-            return baselines.PerfectForesight(
-                returns,
-                realised=RollingCovariance(config.training.realised_window, ridge=0.0),
-                horizon=allocation.horizon,
-                risk_aversion=allocation.risk_aversion,
-                turnover_limit=limit,
-                solver=solver,
-                name=name,
-            )
+            realised = RollingCovariance(config.training.realised_window, ridge=0.0)
+            return baselines.PerfectForesight(returns, realised, name=name, **plan)
         case unknown:
             raise ConfigError(f"no strategy is named {unknown!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.tracking.figures import appearance
 from portfolio_dfl.tracking.report import ReportContent, StrategyRecord, write_report
 
 __all__ = ["report_content", "write_study_report"]
@@ -41,6 +42,8 @@ def report_content(result: StudyResult) -> ReportContent:
         failures=result.failures,
         flags=result.flags,
         config_yaml=config.to_yaml(),
+        scores=result.scores,
+        scores_note=_scores_note(result),
         comparison=_comparison(result),
         comparison_note=_comparison_note(result),
         facts=result.facts,
@@ -76,17 +79,17 @@ def _lead(result: StudyResult) -> str:
 
 def _main_outcome(result: StudyResult) -> str:
     """Decision-focused training against the reference, in words that the interval allows."""
-    main = next((lane.label for lane in result.lanes if lane.strategy == "decision_focused"), None)
+    main = next((lane.strategy_label for lane in result.lanes if lane.strategy == "decision_focused"), None)
     table = result.comparison
     if main is None or table is None or (main, "sharpe") not in table.index:
         return ""
     row = table.xs("sharpe", level="statistic").loc[main].to_dict()
     if pd.isna(row["estimate"]):
         return ""
-    reference = next(lane for lane in result.lanes if lane.strategy == result.config.evaluation.reference)
+    reference = appearance(result.config.evaluation.reference).label
     verdict = "an interval without 0" if row["excludes_zero"] else "which does not tell the two apart from chance"
     return (
-        f"Against {reference.label.lower()}, decision-focused training changed the Sharpe ratio by "
+        f"Against {reference.lower()}, decision-focused training changed the Sharpe ratio by "
         f"{_signed(row['estimate'])} ({row['level']:.0%} interval {_signed(row['low'])} to {_signed(row['high'])}), "
         f"{verdict}."
     )
@@ -105,11 +108,23 @@ def _comparison_note(result: StudyResult) -> str:
     if result.comparison is None or result.comparison.empty:
         return ""
     section = result.config.evaluation
-    reference = next(lane.label for lane in result.lanes if lane.strategy == section.reference)
+    reference = appearance(section.reference).label
+    seeds = ", both averaged over their seeds" if len(result.config.training.seeds) > 1 else ""
     return (
-        f"Each strategy minus {reference.lower()}, with {section.confidence:.0%} intervals from a paired stationary "
-        f"bootstrap of the days ({section.bootstrap:,} resamples). One span of one market, however long, is one "
-        "draw: what an interval covers here need not hold elsewhere."
+        f"Each strategy minus {reference.lower()}{seeds}, with {section.confidence:.0%} intervals from a paired "
+        f"stationary bootstrap of the days ({section.bootstrap:,} resamples, block lengths chosen by the data). Every "
+        "interval stands for itself: of twenty that should cover 0, one may miss it by chance. One span of one "
+        "market, however long, is one draw: what an interval covers here need not hold elsewhere."
+    )
+
+
+def _scores_note(result: StudyResult) -> str:
+    reference = appearance(result.config.evaluation.reference).label
+    earlier = result.config.evaluation.earlier_trials
+    before = f", and {earlier} from before" if earlier else ""
+    return (
+        f"The reference is {reference.lower()}. {int(result.scores['trials'].iloc[0])} trials: every strategy and seed "
+        f"of this study, hindsight left out{before}."
     )
 
 

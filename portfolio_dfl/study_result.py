@@ -14,9 +14,9 @@ import pandas as pd
 from portfolio_dfl.config import StudyConfig
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.run_folder import RunFolder
-from portfolio_dfl.strategies import Lane, lanes
+from portfolio_dfl.strategies import Lane, by_strategy, lanes
 from portfolio_dfl.tracking.figures import appearance
-from portfolio_dfl.tracking.tables import metrics_table, metrics_text
+from portfolio_dfl.tracking.tables import metrics_table, metrics_text, scores_text
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
@@ -39,10 +39,15 @@ class StudyResult:
         One row a strategy; all after costs.
     costs : DataFrame
         The metrics again at several cost levels, rows (strategy, cost rate).
+    scores : DataFrame
+        One row a strategy: ``mse`` of its forecasts beside ``regret``, ``break_even_cost`` against the reference
+        (of the same seed), ``deflated_sharpe`` and the number of ``trials`` that it counts.
     comparison : DataFrame or None
-        Differences to the reference with intervals, rows (strategy, statistic).
+        Differences to the reference with intervals, rows (strategy, statistic), averages over the seeds of both.
     regrets : mapping of label to Series
         Regret by day against the best decision in hindsight.
+    covariances : DataFrame
+        ``shrinkage`` and ``ridge`` that the covariance of each decision date received.
     windows : DataFrame
         One row a retraining of each trained strategy.
     failures : DataFrame
@@ -60,8 +65,10 @@ class StudyResult:
     ledgers: Mapping[str, Ledger]
     metrics: pd.DataFrame
     costs: pd.DataFrame
+    scores: pd.DataFrame
     comparison: pd.DataFrame | None
     regrets: Mapping[str, pd.Series[float]]
+    covariances: pd.DataFrame
     windows: pd.DataFrame
     failures: pd.DataFrame
     flags: pd.DataFrame
@@ -85,6 +92,25 @@ class StudyResult:
         return self.windows[self.windows["failed"] != ""] if len(self.windows) else self.windows
 
     @property
+    def seeds(self) -> pd.DataFrame:
+        """Median and range over seeds: rows (strategy, cost rate), columns (metric, "median" | "min" | "max")."""
+        from portfolio_dfl.backtest.evaluation import over_seeds
+
+        groups = by_strategy(self.lanes)
+        levels = list(dict.fromkeys(self.costs.index.get_level_values("cost_rate")))
+        found = {}
+        for level in levels:
+            here = self.costs[self.costs.index.get_level_values("cost_rate") == level].droplevel("cost_rate")
+            tables = {}
+            for place in range(max(len(mine) for mine in groups.values())):
+                present = {mine[place].label: name for name, mine in groups.items() if place < len(mine)}
+                tables[place] = here.loc[list(present)].rename(index=present)
+            found[level] = over_seeds(tables)
+        stacked = pd.concat(found, names=["cost_rate"]).swaplevel()
+        ordered: pd.DataFrame = stacked.loc[[(name, level) for name in groups for level in levels]]
+        return ordered
+
+    @property
     def weights(self) -> dict[str, pd.DataFrame]:
         """Weights held through each day, by strategy."""
         return {label: book.weights for label, book in self.ledgers.items()}
@@ -94,6 +120,9 @@ class StudyResult:
         tables = {
             "metrics": self.metrics.reset_index(),
             "costs": self.costs.reset_index(),
+            "scores": self.scores.reset_index(),
+            "seeds": _plain_columns(self.seeds),
+            "covariances": self.covariances,
             "regrets": pd.DataFrame(dict(self.regrets)),
             "windows": self.windows,
             "failures": self.failures,
@@ -118,30 +147,64 @@ class StudyResult:
         return "\n".join(lines)
 
     def comparison_text(self) -> str:
-        """The metrics at several costs and the differences to the reference, for a terminal."""
-        levels = list(dict.fromkeys(self.costs.index.get_level_values("cost_rate")))
+        """The metrics at several costs, scores, and the differences to the reference, for a terminal."""
+        section = self.config.evaluation
+        reference = appearance(section.reference).label
         lines = []
-        for level in levels:
-            here = self.costs[self.costs.index.get_level_values("cost_rate") == level].droplevel("cost_rate")
-            lines += [f"At costs of {level * 1e4:g} bp", metrics_text(here), ""]
+        for level in dict.fromkeys(self.costs.index.get_level_values("cost_rate")):
+            lines += [f"At costs of {level * 1e4:g} bp{self._seeds_note()}", self._seeds_text(level), ""]
+        lines += [
+            f"Forecasts, decisions, and what survives costs against {reference.lower()} and "
+            f"{self.scores['trials'].iloc[0]} trials",
+            scores_text(self.scores),
+            "",
+        ]
         if self.comparison is None:
-            return "\n".join(lines)
+            return "\n".join(lines[:-1])
         shown = self.comparison.reset_index()
         width = max(len(str(name)) for name in shown["strategy"])
         lines.append(
-            f"Difference to {self.config.evaluation.reference}, {self.config.evaluation.confidence:.0%} interval"
+            f"Difference to {reference.lower()}{', means over seeds' if self._several_seeds else ''}, with "
+            f"{section.confidence:.0%} intervals from a paired stationary bootstrap of {section.bootstrap:,} "
+            "resamples; * excludes 0"
         )
         for statistic, rows in shown.groupby("statistic", sort=False):
             lines.append(f"  {statistic}")
-            for name, value, low, high in zip(
-                *(rows[column] for column in ("strategy", "estimate", "low", "high")), strict=True
-            ):
-                lines.append(f"    {name!s:<{width}}  {value:+.2g}  [{low:+.2g}, {high:+.2g}]")
+            columns = (rows[column] for column in ("strategy", "estimate", "low", "high", "excludes_zero"))
+            for name, value, low, high, excludes in zip(*columns, strict=True):
+                star = " *" if excludes else ""
+                lines.append(f"    {name!s:<{width}}  {value:+.2g}  [{low:+.2g}, {high:+.2g}]{star}")
         return "\n".join(lines)
+
+    @property
+    def _several_seeds(self) -> bool:
+        return len(self.config.training.seeds) > 1
+
+    def _seeds_note(self) -> str:
+        count = len(self.config.training.seeds)
+        return f"; of {count} seeds the median, and each column's lowest and highest" if self._several_seeds else ""
+
+    def _seeds_text(self, level: float) -> str:
+        """Metrics at one cost level; a strategy with several seeds has three rows."""
+        here = self.seeds.xs(level, level="cost_rate")
+        counts = {name: len(mine) for name, mine in by_strategy(self.lanes).items()}
+        rows, names = [], []
+        for name, values in here.iterrows():
+            shown = {"median": str(name)}
+            if counts[str(name)] > 1:
+                shown |= {"min": "  lowest", "max": "  highest"}
+            for which, title in shown.items():
+                rows.append(values.xs(which, level=1))
+                names.append(title)
+        return metrics_text(pd.DataFrame(rows).set_axis(names, axis=0))
 
     def _repr_html_(self) -> str:
         looks = {lane.label: appearance(lane.strategy) for lane in self.lanes}
         return f"<p><b>{self.config.name}</b>, report at {self.report}</p>{metrics_table(self.metrics, looks)}"
+
+
+def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.set_axis(["_".join(column) for column in frame.columns], axis=1).reset_index()
 
 
 def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "runs") -> StudyResult:
@@ -185,8 +248,10 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
         ledgers=ledgers,
         metrics=folder.read_frame("tables/metrics").set_index("strategy"),
         costs=folder.read_frame("tables/costs").set_index(["strategy", "cost_rate"]),
+        scores=folder.read_frame("tables/scores").set_index("strategy"),
         comparison=folder.read_frame("tables/comparison").set_index(["strategy", "statistic"]) if compared else None,
         regrets={str(name): regrets[name].dropna() for name in regrets},
+        covariances=folder.read_frame("tables/covariances"),
         windows=folder.read_frame("tables/windows"),
         failures=folder.read_frame("tables/failures"),
         flags=folder.flags(),

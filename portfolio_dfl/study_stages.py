@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 
 from portfolio_dfl.config import StudyConfig
-from portfolio_dfl.errors import AllocationError
 from portfolio_dfl.execution import fan_out
 from portfolio_dfl.run_folder import RunFolder
 from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
 from portfolio_dfl.study_data import Span
+from portfolio_dfl.study_evaluation import judge
 from portfolio_dfl.study_result import StudyResult
 from portfolio_dfl.tracking.mlflow_store import TrackedRun
-from portfolio_dfl.walk import Walk, WalkTask, take_walk, window_frame, window_metrics
+from portfolio_dfl.walk import JUDGED_LATER, Walk, WalkTask, take_walk, window_metrics
 
 if TYPE_CHECKING:
-    from portfolio_dfl.backtest import Ledger
     from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = ["Progress", "evaluate", "record", "train", "walk"]
@@ -100,49 +99,14 @@ def evaluate(
     facts: Mapping[str, str],
     parent: TrackedRun,
 ) -> StudyResult:
-    """Keep the books of all strategies over the same days, compare them, write the report."""
-    from portfolio_dfl.backtest import run_ledger
-    from portfolio_dfl.backtest.costs import cost_levels
-    from portfolio_dfl.backtest.evaluation import performance_table
+    """Judge the walks and write the report."""
     from portfolio_dfl.study_report import write_study_report
 
-    backtest, aversion = config.backtest, config.allocation.risk_aversion
-    earned = returns.loc[: span.last_return]
-    books = [
-        run_ledger(
-            walked.targets,
-            earned,
-            cost_rate=backtest.cost_rate,
-            fixed_cost=backtest.fixed_cost,
-            lag=backtest.lag,
-            name=walked.lane.label,
-        )
-        for walked in walks
-    ]
-    rate = config.evaluation.risk_free_rate
-    regrets, failures = {}, [walked.failures.assign(strategy=walked.lane.label) for walked in walks]
-    for book in books:
-        try:
-            regrets[book.name] = _regret(config, book, returns)
-        except AllocationError as error:  # hindsight without an answer takes nothing from the strategy
-            regrets[book.name] = _no_regret()
-            lost = {"date": [pd.NaT], "what": ["regret"], "message": [str(error)], "strategy": [book.name]}
-            failures.append(pd.DataFrame(lost))
-    frames = [
-        window_frame(walked, windows[walked.lane], regrets[walked.lane.label])
-        for walked in walks
-        if walked.lane in windows
-    ]
+    judgement = judge(config, returns, span, windows, walks)
     result = StudyResult(
         config=config,
         lanes=tuple(walked.lane for walked in walks),
-        ledgers={book.name: book for book in books},
-        metrics=performance_table(books, risk_free=rate, risk_aversion=aversion),
-        costs=cost_levels(books, config.evaluation.cost_levels, risk_free=rate, risk_aversion=aversion),
-        comparison=_comparison(config, books, regrets),
-        regrets=regrets,
-        windows=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
-        failures=pd.concat(failures, ignore_index=True),
+        **vars(judgement),
         flags=folder.flags(),
         facts={**facts, "mlflow_store": parent.store.uri, "mlflow_run": parent.run_id},
         folder=folder.path,
@@ -166,14 +130,17 @@ def record(
         run, book = children[lane], result.ledgers[lane.label]
         numbers = result.metrics.loc[[lane.label]].to_numpy(float)[0]
         run.log_metrics(dict(zip(names, numbers, strict=True)))
+        scores = result.scores.loc[lane.label].to_dict()
+        run.log_metrics({f"study_{name}": float(value) for name, value in scores.items()})
         run.log_params(result.config.flat())
         for name, frame in (("weights", book.weights), ("trades", book.trades), ("daily", book.daily)):
             run.log_file(folder.save_frame(f"strategies/{lane.slug}/{name}", frame))
         if lane.trained:
             mine = result.windows[result.windows["strategy"] == lane.strategy]
             mine = mine[mine["seed"] == lane.seed]
-            columns = [mine[name].to_list() for name in ("window", "mse", "regret")]
-            run.log_series({int(n): {"mse": mse, "regret": regret} for n, mse, regret in zip(*columns, strict=True)})
+            columns = {name: mine[name].to_list() for name in JUDGED_LATER}
+            numbers_at = {n: {name: values[n] for name, values in columns.items()} for n in range(len(mine))}
+            run.log_series(numbers_at)
             run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
             _record_model(result, folder, run, lane, windows[lane], tickers=list(book.trades.columns))
     parent.log_file(result.report)
@@ -225,45 +192,4 @@ def _spread(
         backend=execution.backend,
         workers=execution.workers,
         address=execution.address,
-    )
-
-
-def _regret(config: StudyConfig, book: Ledger, returns: pd.DataFrame) -> pd.Series[float]:
-    from portfolio_dfl.backtest.regret import decision_regret
-    from portfolio_dfl.risk import RollingCovariance
-
-    window = config.training.realised_window
-    if returns.index.searchsorted(book.daily.index[0]) + window > len(returns):
-        return _no_regret()  # too short to know any realised covariance
-    table = decision_regret(
-        book,
-        returns,
-        risk_aversion=config.allocation.risk_aversion,
-        turnover_limit=config.allocation.turnover_limit,
-        realised=RollingCovariance(window, ridge=0.0),
-        solver=config.allocation.solver,
-    )
-    return table["regret"]
-
-
-def _no_regret() -> pd.Series[float]:
-    return pd.Series(index=pd.DatetimeIndex([]), dtype=float)
-
-
-def _comparison(
-    config: StudyConfig, books: Sequence[Ledger], regrets: Mapping[str, pd.Series[float]]
-) -> pd.DataFrame | None:
-    from portfolio_dfl.backtest.inference import Bootstrap, comparison_table
-
-    section = config.evaluation
-    reference = next((lane.label for lane in lanes(config) if lane.strategy == section.reference), None)
-    if reference is None or section.bootstrap == 0 or len(books) < 2 or len(books[0].daily) < 10:
-        return None
-    return comparison_table(
-        books,
-        reference,
-        risk_aversion=config.allocation.risk_aversion,
-        risk_free=section.risk_free_rate,
-        regrets={name: regret for name, regret in regrets.items() if len(regret) >= 10},
-        bootstrap=Bootstrap(level=section.confidence, replications=section.bootstrap),
     )

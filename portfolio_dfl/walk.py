@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from portfolio_dfl.training.policies import PredictOptimisePolicy
     from portfolio_dfl.training.window import TrainedWindow
 
-__all__ = ["Walk", "WalkTask", "take_walk", "window_frame"]
+__all__ = ["JUDGED_LATER", "Walk", "WalkTask", "take_walk", "window_frame", "window_metrics"]
+
+#: Columns of :func:`window_frame` that are known only after the window's decisions.
+JUDGED_LATER = ("mse", "regret", "shrinkage", "failed_decisions")
 
 
 def _nothing() -> pd.Series[float]:
@@ -98,7 +101,9 @@ def take_walk(task: WalkTask) -> Walk:
     return Walk(task.lane, targets, failures, _squared_errors(policy, task.returns))
 
 
-def window_frame(walk: Walk, windows: Sequence[TrainedWindow], regret: pd.Series[float]) -> pd.DataFrame:
+def window_frame(
+    walk: Walk, windows: Sequence[TrainedWindow], regret: pd.Series[float], covariances: pd.DataFrame
+) -> pd.DataFrame:
     """One row a retraining: date, failure, losses, health of its gradients, and how its decisions turned out.
 
     Parameters
@@ -107,6 +112,8 @@ def window_frame(walk: Walk, windows: Sequence[TrainedWindow], regret: pd.Series
     windows : sequence of TrainedWindow
     regret : Series
         Regret by day of the ledger, the day after the decision.
+    covariances : DataFrame
+        ``shrinkage`` that the covariance of each decision date received.
     """
     rows = []
     for number, window in enumerate(windows):
@@ -114,6 +121,8 @@ def window_frame(walk: Walk, windows: Sequence[TrainedWindow], regret: pd.Series
         errors = walk.squared_errors
         mine = errors[(errors.index >= window.date) & (errors.index < following)]
         judged = regret[(regret.index > window.date) & (regret.index <= following)]
+        shrunk = covariances.loc[(covariances.index >= window.date) & (covariances.index < following), "shrinkage"]
+        lost = walk.failures[walk.failures["what"] == "decide"]["date"]
         rows.append(
             {
                 "strategy": walk.lane.strategy,
@@ -125,6 +134,8 @@ def window_frame(walk: Walk, windows: Sequence[TrainedWindow], regret: pd.Series
                 **window_metrics(window),
                 "mse": float(mine.mean()) if len(mine) else np.nan,
                 "regret": float(judged.mean()) if len(judged) else np.nan,
+                "shrinkage": float(shrunk.mean()),
+                "failed_decisions": float(((lost >= window.date) & (lost < following)).sum()),
             }
         )
     return pd.DataFrame(rows)
@@ -132,12 +143,14 @@ def window_frame(walk: Walk, windows: Sequence[TrainedWindow], regret: pd.Series
 
 def window_metrics(window: TrainedWindow) -> dict[str, float]:
     """Numbers of one trained window, NaN where there are none."""
+    logit = (window.state or {}).get("covariance_scaling.shrinkage_logit")
     return {
         "train_loss": window.losses[-1] if window.losses else np.nan,
         "validation_loss": min(window.validation_losses, default=np.nan),
         "epochs": float(len(window.losses)),
         "samples": float(window.n_training),
         "seconds": window.seconds,
+        "learned_shrinkage": np.nan if logit is None else float(logit.sigmoid()),
         **window.health.as_dict(),
     }
 

@@ -63,7 +63,7 @@ class BuyAndHold(_NothingToLearn):
 
 @dataclass
 class MinimumVariance(_NothingToLearn):
-    """The portfolio of least variance, long only, fully invested, within the turnover limit.
+    """The study's plan without a forecast: least variance, long only, fully invested, within the turnover limit.
 
     Parameters
     ----------
@@ -71,22 +71,34 @@ class MinimumVariance(_NothingToLearn):
         Estimator of the covariance from the returns up to the decision.
     turnover_limit : float
         Largest ‖w − held‖₁ of a decision; ``inf`` for none.
-    solver : str
-        Solver of the portfolio layer.
+    transaction_cost : float
+        c, cost of trading one unit that the plan counts: a trade is then made only where the variance it saves
+        over the horizon, times λ/2, is worth it.
+    horizon, risk_aversion, solver
+        Of the portfolio layer, as for the strategies that learn; λ matters only beside a cost.
     """
 
     covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
     turnover_limit: float = np.inf
+    transaction_cost: float = 0.0
+    horizon: int = 1
+    risk_aversion: float = 10.0
     solver: str = "auto"
     name: str = "minimum variance"
 
     def __post_init__(self) -> None:
-        self._first_step = FirstStep(risk_aversion=1.0, turnover_limit=self.turnover_limit, solver=self.solver)
+        _check_plan(self.horizon, 1)
+        self._first_step = FirstStep(
+            risk_aversion=self.risk_aversion,
+            turnover_limit=self.turnover_limit,
+            transaction_cost=self.transaction_cost,
+            solver=self.solver,
+        )
 
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
-        """Least-variance weights given the covariance of the last window."""
+        """First step of the plan of least variance given the covariance of the last window."""
         covariance = self.covariance(_recent(history, self.covariance.window))
-        return self._first_step(np.zeros((1, held.size)), covariance, held)
+        return self._first_step(np.zeros((self.horizon, held.size)), covariance, held)
 
 
 @dataclass
@@ -124,7 +136,7 @@ class HistoricalMeanVariance(_NothingToLearn):
         Estimator of the covariance from the returns up to the decision.
     mean_window : int
         Number of returns that the mean is taken over.
-    horizon, risk_aversion, turnover_limit, solver
+    horizon, risk_aversion, turnover_limit, transaction_cost, solver
         Of the portfolio layer, as for the strategies that learn.
     """
 
@@ -133,13 +145,17 @@ class HistoricalMeanVariance(_NothingToLearn):
     horizon: int = 1
     risk_aversion: float = 10.0
     turnover_limit: float = np.inf
+    transaction_cost: float = 0.0
     solver: str = "auto"
     name: str = "historical mean"
 
     def __post_init__(self) -> None:
         _check_plan(self.horizon, self.mean_window)
         self._first_step = FirstStep(
-            risk_aversion=self.risk_aversion, turnover_limit=self.turnover_limit, solver=self.solver
+            risk_aversion=self.risk_aversion,
+            turnover_limit=self.turnover_limit,
+            transaction_cost=self.transaction_cost,
+            solver=self.solver,
         )
 
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
@@ -162,7 +178,7 @@ class PerfectForesight(_NothingToLearn):
         All returns of the backtest, those after the decisions included.
     realised : CovarianceEstimator
         Estimator of the covariance realised over its window after the decision.
-    horizon, risk_aversion, turnover_limit, solver
+    horizon, risk_aversion, turnover_limit, transaction_cost, solver
         Of the portfolio layer, as for the strategies that learn.
     """
 
@@ -171,6 +187,7 @@ class PerfectForesight(_NothingToLearn):
     horizon: int = 1
     risk_aversion: float = 10.0
     turnover_limit: float = np.inf
+    transaction_cost: float = 0.0
     solver: str = "auto"
     name: str = "perfect foresight (ceiling)"
 
@@ -184,7 +201,10 @@ class PerfectForesight(_NothingToLearn):
             )
         self._values = self.returns.to_numpy(dtype=np.float64)
         self._first_step = FirstStep(
-            risk_aversion=self.risk_aversion, turnover_limit=self.turnover_limit, solver=self.solver
+            risk_aversion=self.risk_aversion,
+            turnover_limit=self.turnover_limit,
+            transaction_cost=self.transaction_cost,
+            solver=self.solver,
         )
 
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray | None:

@@ -30,13 +30,18 @@ class FirstStep:
         λ of ``−r̂ᵀw + λ/2 wᵀΣw``, positive.
     turnover_limit : float
         τ; ``inf`` for none.
+    transaction_cost : float
+        c, cost of trading one unit that the plan counts.
     solver : str
         As in :class:`~portfolio_dfl.allocation.MultiPeriodMeanVariance`.
     """
 
-    def __init__(self, *, risk_aversion: float, turnover_limit: float, solver: str = "auto") -> None:
+    def __init__(
+        self, *, risk_aversion: float, turnover_limit: float, transaction_cost: float = 0.0, solver: str = "auto"
+    ) -> None:
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
+        self.transaction_cost = transaction_cost
         self.solver = solver
         self._layers: dict[tuple[int, int], MultiPeriodMeanVariance] = {}
 
@@ -71,6 +76,7 @@ class FirstStep:
                 horizon=horizon,
                 risk_aversion=self.risk_aversion,
                 turnover_limit=min(self.turnover_limit, _FURTHEST),
+                transaction_cost=self.transaction_cost,
                 solver=self.solver,
             )
         return self._layers[horizon, n_assets]

@@ -18,6 +18,7 @@ def deflated_sharpe(
     net_returns: pd.Series[float],
     trial_sharpes: Sequence[float],
     *,
+    earlier_trials: int = 0,
     risk_free: float = 0.0,
     periods_per_year: float | None = None,
 ) -> float:
@@ -32,6 +33,9 @@ def deflated_sharpe(
     trial_sharpes : sequence of float
         Annualised Sharpe ratios of *all* configurations tried, the picked one included. Their number is the
         number of trials, and their variance says how different the trials were.
+    earlier_trials : int
+        Trials on the same days whose Sharpe ratios are no longer known; they count, and are taken to have
+        been as different from one another as the others.
     risk_free, periods_per_year : float
         As in :func:`~portfolio_dfl.backtest.evaluation.performance`.
 
@@ -47,6 +51,8 @@ def deflated_sharpe(
     trials = np.asarray(trial_sharpes, dtype=np.float64)
     if trials.size == 0 or not np.isfinite(trials).all():
         raise BacktestError(f"trial_sharpes must hold a finite Sharpe ratio a trial, got {trials.tolist()}")
+    if earlier_trials < 0:
+        raise BacktestError(f"earlier_trials must be 0 or more, got {earlier_trials}")
     if len(values) < 2 or is_constant(values):
         return math.nan
     per_year = periods_per_year_of(net_returns.index) if periods_per_year is None else periods_per_year
@@ -56,7 +62,7 @@ def deflated_sharpe(
         observations=len(excess),
         skewness=float(stats.skew(excess)),
         kurtosis=float(stats.kurtosis(excess, fisher=False)),
-        trials=trials.size,
+        trials=trials.size + earlier_trials,
         trial_spread=float(trials.std(ddof=1) / math.sqrt(per_year)) if trials.size > 1 else 0.0,
     )
 

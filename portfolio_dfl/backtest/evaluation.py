@@ -15,6 +15,7 @@ from portfolio_dfl.errors import BacktestError
 
 __all__ = [
     "METRICS",
+    "SCORES",
     "Metric",
     "drawdowns",
     "is_constant",
@@ -47,6 +48,16 @@ METRICS: dict[str, Metric] = {
     "utility": Metric("Utility", "{:.4f}", "mean − λ/2 variance of net returns, a year"),
     "final_wealth": Metric("Final wealth", "{:.4f}", "wealth at the end per unit at the start"),
     "days": Metric("Days", "{:.0f}", "rows of the ledger"),
+}
+
+#: What a strategy is judged by beside its metrics; see `portfolio_dfl.study_evaluation`.
+SCORES: dict[str, Metric] = {
+    "mse": Metric("MSE", "{:.4g}", "mean squared error of the forecasts that were decided with"),
+    "regret": Metric("Regret", "{:.4g}", "realised loss of a decision above the least possible in hindsight, mean"),
+    "break_even_cost": Metric("Break-even cost", "{:.3%}", "cost rate at which the lead over the reference is gone"),
+    "deflated_sharpe": Metric(
+        "Deflated Sharpe", "{:.3f}", "probability that the true Sharpe ratio beats the best of as many worthless trials"
+    ),
 }
 
 # A net return comes out of products near 1, so that equal ones differ by some units of 1's last place.

@@ -1,4 +1,8 @@
-"""Whether a difference between strategies is more than luck: paired stationary bootstrap."""
+"""Whether a difference between strategies is more than luck: paired stationary bootstrap.
+
+A strategy may be there several times, once a seed. Its statistic is then the mean over its seeds, so that no
+seed is picked; days are resampled, all seeds of both strategies with the same ones.
+"""
 
 from __future__ import annotations
 
@@ -99,8 +103,8 @@ class Interval:
 
 
 def paired_interval(
-    first: pd.Series[float],
-    second: pd.Series[float],
+    first: pd.Series[float] | pd.DataFrame,
+    second: pd.Series[float] | pd.DataFrame,
     statistics: Mapping[str, Callable[[FloatArray], float]],
     *,
     bootstrap: Bootstrap | None = None,
@@ -109,8 +113,8 @@ def paired_interval(
 
     Parameters
     ----------
-    first, second : Series
-        One value a day, the same dates.
+    first, second : Series or DataFrame
+        One value a day, the same dates; the columns of a frame are seeds, whose statistics are averaged.
     statistics : mapping of name to callable
         Each takes the values of a series [T] to a number.
     bootstrap : Bootstrap, optional
@@ -133,9 +137,9 @@ def paired_interval(
     functions = list(statistics.values())
 
     def differences(x: FloatArray, y: FloatArray) -> FloatArray:
-        return np.array([function(x) - function(y) for function in functions])
+        return np.array([_over_columns(function, x) - _over_columns(function, y) for function in functions])
 
-    block = settings.block_length or _block_length(a - b)
+    block = settings.block_length or _block_length(a.mean(axis=1) - b.mean(axis=1))
     resampler = StationaryBootstrap(block, a, b, seed=settings.seed)
     low, high = resampler.conf_int(differences, reps=settings.replications, method="percentile", size=settings.level)
     return [
@@ -145,28 +149,28 @@ def paired_interval(
 
 
 def compare(
-    first: Ledger,
-    second: Ledger,
+    first: Sequence[Ledger],
+    second: Sequence[Ledger],
     *,
     risk_aversion: float = 10.0,
     risk_free: float = 0.0,
     periods_per_year: float | None = None,
-    regrets: tuple[pd.Series[float], pd.Series[float]] | None = None,
+    regrets: tuple[pd.DataFrame, pd.DataFrame] | None = None,
     bootstrap: Bootstrap | None = None,
 ) -> list[Interval]:
     """Differences between two strategies, first minus second, with paired bootstrap intervals.
 
     Parameters
     ----------
-    first, second : Ledger
-        Books over the same days.
+    first, second : sequence of Ledger
+        Books over the same days, one a seed.
     risk_aversion : float
         λ of the utility ``mean − λ/2 variance`` a year.
     risk_free, periods_per_year : float
         As in :func:`~portfolio_dfl.backtest.evaluation.performance`.
-    regrets : pair of Series, optional
-        Regret of every decision of both strategies (see :mod:`portfolio_dfl.backtest.regret`), the same
-        dates; their means are compared, and less is better.
+    regrets : pair of DataFrame, optional
+        Regret of every decision of both strategies (see :mod:`portfolio_dfl.backtest.regret`), one column a
+        seed, the same dates; their means are compared, and less is better.
     bootstrap : Bootstrap, optional
         How to resample.
 
@@ -175,8 +179,9 @@ def compare(
     list of Interval
         "sharpe" and "utility" of net returns, and "regret" where regrets are given.
     """
-    require_same_days([first, second])
-    per_year = periods_per_year_of(first.daily.index) if periods_per_year is None else periods_per_year
+    require_same_days([*first, *second])
+    days = first[0].daily.index
+    per_year = periods_per_year_of(days) if periods_per_year is None else periods_per_year
     rate = per_period_rate(risk_free, per_year)
 
     def sharpe(values: FloatArray) -> float:
@@ -188,7 +193,7 @@ def compare(
         return float(per_year * (values.mean() - 0.5 * risk_aversion * values.var(ddof=1)))
 
     intervals = paired_interval(
-        first.net_returns, second.net_returns, {"sharpe": sharpe, "utility": utility}, bootstrap=bootstrap
+        _net_returns(first), _net_returns(second), {"sharpe": sharpe, "utility": utility}, bootstrap=bootstrap
     )
     if regrets is not None:
         intervals += paired_interval(*regrets, {"regret": lambda values: float(values.mean())}, bootstrap=bootstrap)
@@ -196,43 +201,42 @@ def compare(
 
 
 def comparison_table(
-    ledgers: Sequence[Ledger],
+    strategies: Mapping[str, Sequence[Ledger]],
     reference: str,
     *,
     risk_aversion: float = 10.0,
     risk_free: float = 0.0,
     periods_per_year: float | None = None,
-    regrets: Mapping[str, pd.Series[float]] | None = None,
+    regrets: Mapping[str, pd.DataFrame] | None = None,
     bootstrap: Bootstrap | None = None,
 ) -> pd.DataFrame:
     """Every strategy against one of them: rows (strategy, statistic), columns of :class:`Interval`.
 
     Parameters
     ----------
-    ledgers : sequence of Ledger
-        Books over the same days, with different names.
+    strategies : mapping of name to sequence of Ledger
+        Books over the same days, one a seed.
     reference : str
         Name of the strategy that the others are compared with.
-    regrets : mapping of name to Series, optional
-        Regret of every decision, for the strategies that have it; the reference's is needed for any to be
-        compared.
+    regrets : mapping of name to DataFrame, optional
+        Regret of every decision, one column a seed, for the strategies that have it; the reference's is
+        needed for any to be compared.
     risk_aversion, risk_free, periods_per_year, bootstrap
         As in :func:`compare`.
     """
-    books = {book.name: book for book in ledgers}
-    if reference not in books:
-        raise BacktestError(f"no strategy is named {reference!r}; there are {sorted(books)}")
+    if reference not in strategies:
+        raise BacktestError(f"no strategy is named {reference!r}; there are {sorted(strategies)}")
     regrets = regrets or {}
     rows = []
-    for name, book in books.items():
+    for name, books in strategies.items():
         if name == reference:
             continue
         pair = (regrets[name], regrets[reference]) if name in regrets and reference in regrets else None
         rows += [
             {"strategy": name, **vars(interval), "excludes_zero": interval.excludes_zero}
             for interval in compare(
-                book,
-                books[reference],
+                books,
+                strategies[reference],
                 risk_aversion=risk_aversion,
                 risk_free=risk_free,
                 periods_per_year=periods_per_year,
@@ -244,18 +248,24 @@ def comparison_table(
     return pd.DataFrame(rows, columns=columns).set_index(["strategy", "statistic"])
 
 
-def _mean(values: FloatArray) -> float:
-    return float(values.mean())
+def _net_returns(books: Sequence[Ledger]) -> pd.DataFrame:
+    return pd.concat([book.net_returns for book in books], axis=1)
 
 
-def _paired_values(first: pd.Series[float], second: pd.Series[float]) -> tuple[FloatArray, FloatArray]:
-    """Values of two series that are known to be of the same days."""
+def _over_columns(statistic: Callable[[FloatArray], float], values: FloatArray) -> float:
+    """Mean over seeds of a statistic of each column of values [T, S]."""
+    return float(np.mean([statistic(column) for column in values.T]))
+
+
+def _paired_values(
+    first: pd.Series[float] | pd.DataFrame, second: pd.Series[float] | pd.DataFrame
+) -> tuple[FloatArray, FloatArray]:
+    """Values [T, seeds] of two strategies that are known to be of the same days."""
     if not first.index.equals(second.index):
         raise BacktestError(f"a paired comparison needs the same dates; got {len(first)} and {len(second)} that differ")
     if len(first) < _FEWEST_DAYS:
         raise BacktestError(f"an interval needs at least {_FEWEST_DAYS} days, there are {len(first)}")
-    a: FloatArray = np.asarray(first, dtype=np.float64)
-    b: FloatArray = np.asarray(second, dtype=np.float64)
+    a, b = (np.asarray(each, dtype=np.float64).reshape(len(first), -1) for each in (first, second))
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise BacktestError("a paired comparison needs finite values on every date: drop dates that lack one")
     return a, b

@@ -44,7 +44,7 @@ _STRATEGIES = {
     "minimum_variance": ("Minimum variance", "#2d8a6b", "solid", 1.4),
     "risk_parity": ("Risk parity", "#8c64a8", "solid", 1.4),
     "historical_mean_variance": ("Historical mean-variance", "#b98b1d", "solid", 1.4),
-    "perfect_foresight": ("Perfect foresight", "#23262b", "dot", 1.4),
+    "perfect_foresight": ("Perfect foresight (ceiling)", "#23262b", "dot", 1.4),
 }
 _SPARE = ["#b0467b", "#3c9bb5", "#7c8c2b", "#5f62b8"]
 _ASSETS = [

@@ -19,7 +19,14 @@ import pandas as pd
 
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.tracking import figures
-from portfolio_dfl.tracking.tables import costs_table, frame_table, metrics_meaning, metrics_table
+from portfolio_dfl.tracking.tables import (
+    costs_table,
+    frame_table,
+    metrics_meaning,
+    metrics_table,
+    scores_meaning,
+    scores_table,
+)
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -40,6 +47,8 @@ _WINDOW_METRICS = {
     "zero_gradient_share": "Share of training samples whose loss does not react to any forecast",
     "bounds_active_share": "Share of planned weights at zero, in training",
     "turnover_active_share": "Share of plans that use the whole turnover limit, in training",
+    "shrinkage": "Weight of the structured target in the covariances of the decisions until the next retraining",
+    "learned_shrinkage": "Weight of the diagonal that training gave the covariance",
     "parameter_gradient_norm": "Norm of the gradient with respect to the predictor's parameters, last epoch",
 }
 
@@ -86,12 +95,16 @@ class ReportContent:
     costs : DataFrame or None
         The metrics at several cost levels, rows (label, cost rate).
     windows : DataFrame
-        One row a retraining: ``strategy``, ``seed``, ``window``, ``date``, ``failed`` (message or empty) and
-        numbers.
+        One row a retraining: ``strategy``, ``seed``, ``window``, ``date``, ``failed`` (message or empty), ``held``
+        (weights kept where it failed, as text) and numbers.
     failures : DataFrame
-        Decisions that failed and held what was held: ``strategy``, ``date``, ``what``, ``message``.
+        Decisions that failed and held what was held: ``strategy``, ``date``, ``what``, ``message``, ``held``.
     flags : DataFrame
         What was found in the data.
+    scores : DataFrame or None
+        One row a strategy, columns of :data:`~portfolio_dfl.backtest.evaluation.SCORES`.
+    scores_note : str
+        What the scores were taken against.
     comparison : DataFrame or None
         Paired differences: ``measure``, ``strategy``, ``estimate``, ``lower``, ``upper``.
     config_yaml : str
@@ -112,6 +125,8 @@ class ReportContent:
     flags: pd.DataFrame
     config_yaml: str
     costs: pd.DataFrame | None = None
+    scores: pd.DataFrame | None = None
+    scores_note: str = ""
     comparison: pd.DataFrame | None = None
     comparison_note: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -225,18 +240,23 @@ def _trading(content: ReportContent) -> str:
 
 
 def _comparison(content: ReportContent) -> str:
+    title, parts = "Are the differences more than luck?", []
     table = content.comparison
-    if table is None or table.empty:
-        return ""
-    charts = [
-        _figure(
-            figures.intervals(rows.set_index("strategy"), f"difference in {measure}"),
-            f"<b>{escape(str(measure)).capitalize()}</b>. An interval that covers 0 does not tell the two apart.",
+    if table is not None and not table.empty:
+        charts = [
+            _figure(
+                figures.intervals(rows.set_index("strategy"), f"difference in {measure}"),
+                f"<b>{escape(str(measure)).capitalize()}</b>. An interval that covers 0 does not tell the two apart.",
+            )
+            for measure, rows in table.groupby("measure", sort=False)
+        ]
+        parts += [_note(content.comparison_note), _side_by_side(charts)]
+    if content.scores is not None:
+        parts.append(
+            f"<figure class='scroll'>{scores_table(content.scores)}<figcaption>{escape(scores_meaning())} "
+            f"{escape(content.scores_note)}</figcaption></figure>"
         )
-        for measure, rows in table.groupby("measure", sort=False)
-    ]
-    title = "Are the differences more than luck?"
-    return _section(title, _note(content.comparison_note), _side_by_side(charts))
+    return _section(title, *parts) if parts else ""
 
 
 def _training(content: ReportContent) -> str:
@@ -257,10 +277,10 @@ def _training(content: ReportContent) -> str:
     if failed.empty:
         outcome = _note(f"All {len(windows)} retrainings succeeded.")
     else:
-        listed = failed[["strategy", "seed", "window", "date", "failed"]]
+        listed = failed[[name for name in ("strategy", "seed", "window", "date", "failed", "held") if name in failed]]
         outcome = (
             f"<p class='alarm'>{len(failed)} of {len(windows)} retrainings failed. The weights held "
-            f"before were kept; crosses mark the dates.</p><div class='scroll'>{frame_table(listed)}</div>"
+            f"before were kept and drifted; crosses mark the dates.</p><div class='scroll'>{frame_table(listed)}</div>"
         )
     trained = [record for record in content.records if record.strategy in set(windows["strategy"])]
     other = content.failures[content.failures["what"] != "fit"]

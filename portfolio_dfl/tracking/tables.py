@@ -13,7 +13,17 @@ from portfolio_dfl.tracking.figures import Appearance
 if TYPE_CHECKING:
     from portfolio_dfl.backtest.evaluation import Metric
 
-__all__ = ["SHOWN", "costs_table", "frame_table", "metrics_meaning", "metrics_table", "metrics_text"]
+__all__ = [
+    "SHOWN",
+    "costs_table",
+    "frame_table",
+    "metrics_meaning",
+    "metrics_table",
+    "metrics_text",
+    "scores_meaning",
+    "scores_table",
+    "scores_text",
+]
 
 #: Metrics of the main table, with the heading used where room is short.
 SHOWN = {
@@ -52,9 +62,34 @@ def metrics_table(metrics: pd.DataFrame, looks: Mapping[str, Appearance]) -> str
 def metrics_text(metrics: pd.DataFrame) -> str:
     """The same table for a terminal."""
     known = _metrics()
-    cells = [["Strategy", *(known[name].title for name in SHOWN)]]
-    for label, row in metrics.iterrows():
-        cells.append([str(label), *(_cell(row[name], known[name]) for name in SHOWN)])
+    return _text_table(metrics, {name: known[name] for name in SHOWN})
+
+
+def scores_text(scores: pd.DataFrame) -> str:
+    """Scores of all strategies for a terminal."""
+    return _text_table(scores, _scores())
+
+
+def scores_table(scores: pd.DataFrame) -> str:
+    """HTML table of the scores, one row a strategy."""
+    known = _scores()
+    head = "".join(f"<th>{metric.title}</th>" for metric in known.values())
+    rows = ""
+    for label, row in scores.iterrows():
+        cells = "".join(f"<td>{_cell(row[name], metric)}</td>" for name, metric in known.items())
+        rows += f"<tr><td>{escape(str(label))}</td>{cells}</tr>"
+    return f"<table><thead><tr><th>Strategy</th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def scores_meaning() -> str:
+    """One sentence that says what the scores measure."""
+    return "; ".join(f"{metric.title}: {metric.meaning}" for metric in _scores().values()) + "."
+
+
+def _text_table(frame: pd.DataFrame, known: Mapping[str, Metric]) -> str:
+    cells = [["Strategy", *(metric.title for metric in known.values())]]
+    for label, row in frame.iterrows():
+        cells.append([str(label), *(_cell(row[name], metric) for name, metric in known.items())])
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     lines = [
         "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
@@ -94,7 +129,15 @@ def _metrics() -> dict[str, Metric]:
     return METRICS
 
 
+def _scores() -> dict[str, Metric]:
+    from portfolio_dfl.backtest.evaluation import SCORES  # loads the numerical stack
+
+    return SCORES
+
+
 def _cell(value: float, metric: Metric) -> str:
+    if value == float("inf"):
+        return "∞"
     return "–" if pd.isna(value) else metric.format.format(value).replace("-", "−")
 
 

@@ -34,7 +34,7 @@ class GradientHealth:
     bounds_active_share : float
         Share of planned weights at zero.
     turnover_active_share : float
-        Share of planned stages that trade as much as the turnover limit allows.
+        Share of planned stages that trade as much as their turnover limit allows.
     forecast_gradient_norm : float
         Euclidean norm of a sample's loss gradient with respect to its forecasts.
     parameter_gradient_norm : float
@@ -44,6 +44,8 @@ class GradientHealth:
         below 1.
     steps : int
         Optimiser steps taken in all epochs.
+    layer_failures : int
+        Portfolio problems without a certified solution; one ends the window's training.
     """
 
     zero_gradient_share: float = float("nan")
@@ -53,6 +55,7 @@ class GradientHealth:
     parameter_gradient_norm: float = float("nan")
     forecast_inflation: float = float("nan")
     steps: int = 0
+    layer_failures: int = 0
 
     def as_dict(self) -> dict[str, float]:
         """Plain numbers by name."""
@@ -104,7 +107,7 @@ class HealthMonitor:
         averages = {name: total / self._counts[name] for name, total in self._sums.items()}
         realised, forecast = averages.pop("realised_power", 0.0), averages.pop("forecast_power", 0.0)
         inflation = (forecast / realised) ** 0.5 if realised > 0 else float("nan")
-        return GradientHealth(**averages, forecast_inflation=inflation, steps=self._steps)
+        return GradientHealth(**averages, forecast_inflation=inflation, steps=self._steps, layer_failures=0)
 
     def _add(self, name: str, value: float, count: int) -> None:
         self._sums[name] = self._sums.get(name, 0.0) + value * count

@@ -20,7 +20,7 @@ from torch import Tensor
 from dxpp_core.errors import QPError
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.data.windows import Samples
-from portfolio_dfl.errors import PortfolioError, TrainingError
+from portfolio_dfl.errors import AllocationError, PortfolioError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec, ScaledPredictor, fit_least_squares
 from portfolio_dfl.risk import LearnedCovarianceScaling
 from portfolio_dfl.training.decision import DecisionModel
@@ -238,7 +238,8 @@ def train_window(task: WindowTask) -> TrainedWindow:
                 )
             fitted = replace(fitted, state=_state_of(model))
         except _WINDOW_FAILURES as error:
-            fitted = replace(blank, failure=f"{type(error).__name__}: {error}")
+            health = GradientHealth(layer_failures=int(isinstance(error, AllocationError | QPError)))
+            fitted = replace(blank, failure=f"{type(error).__name__}: {error}", health=health)
     return replace(fitted, seconds=time.perf_counter() - started)
 
 

@@ -15,11 +15,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from portfolio_dfl.config import StudyConfig, load_config
+from portfolio_dfl.backtest.costs import break_even_cost
+from portfolio_dfl.backtest.deflation import deflated_sharpe
+from portfolio_dfl.config import STRATEGIES, StudyConfig, load_config
 from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError
 from portfolio_dfl.live import advise
+from portfolio_dfl.risk import estimate_path
 from portfolio_dfl.run_folder import RunFolder
-from portfolio_dfl.study import resume_study, run_study, train_study
+from portfolio_dfl.strategies import build_estimator
+from portfolio_dfl.study import compare_study, resume_study, run_study, train_study
 from portfolio_dfl.study_data import decision_span, load_panel
 from portfolio_dfl.study_result import StudyResult, load_result
 from portfolio_dfl.sweep import run_sweep, validation_score
@@ -266,14 +270,115 @@ def test_several_seeds_are_several_rows(tmp_path: Path) -> None:
     assert not first.equals(second)
 
 
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+    """Every strategy, two seeds that differ, shrinkage, and trials from before."""
+    return compare_study(
+        small(
+            tmp_path_factory.mktemp("compared"),
+            "training.seeds=[0, 1]",
+            "forecasting.predictor=mlp",
+            "training.risk_scaling=true",
+            "covariance.estimator=oas",
+            "evaluation.earlier_trials=5",
+        )
+    )
+
+
+def test_a_comparison_runs_every_strategy_and_seed(compared: StudyResult) -> None:
+    assert {(lane.strategy, lane.seed) for lane in compared.lanes} == {
+        *((name, seed) for name in ("decision_focused", "two_stage") for seed in (0, 1)),
+        *((name, None) for name in STRATEGIES if name not in ("decision_focused", "two_stage")),
+    }
+    assert compared.metrics.index[-1] == "Perfect foresight (ceiling)"
+    assert compared.metrics["final_wealth"].idxmax() == "Perfect foresight (ceiling)"
+
+
+def test_squared_error_stands_beside_regret_break_even_and_deflated_sharpe(compared: StudyResult) -> None:
+    scores = compared.scores
+    assert scores.index.equals(compared.metrics.index)
+    trained = [lane.label for lane in compared.lanes if lane.trained]
+    assert scores["mse"].notna().to_dict() == {label: label in trained for label in scores.index}
+    assert (scores["regret"] >= -1e-12).all()
+    assert scores["regret"].idxmin() == "Perfect foresight (ceiling)"
+    assert set(scores["trials"]) == {4 + 5 + 5}  # trained strategies and seeds, rules, and those from before
+    label, reference = "Decision-focused, seed 1", "Two-stage, seed 1"
+    sharpes = compared.metrics["sharpe"].drop("Perfect foresight (ceiling)")
+    book = compared.ledgers[label]
+    assert scores.loc[label, "deflated_sharpe"] == deflated_sharpe(book.net_returns, sharpes, earlier_trials=5)
+    assert pd.isna(scores.loc["Perfect foresight (ceiling)", "deflated_sharpe"])
+    expected = break_even_cost(book, compared.ledgers[reference])
+    assert scores.loc[label, "break_even_cost"] == pytest.approx(expected, nan_ok=True)
+
+
+def test_seeds_are_summarised_by_median_and_range_at_every_cost(compared: StudyResult) -> None:
+    summary = compared.seeds
+    assert summary.index.to_list() == [
+        (name, level)
+        for name in dict.fromkeys(lane.strategy_label for lane in compared.lanes)
+        for level in (0, 5e-4, 1e-3)
+    ]
+    for level in (0, 5e-4, 1e-3):
+        sharpes = [compared.costs.loc[(f"Two-stage, seed {seed}", level), "sharpe"] for seed in (0, 1)]
+        assert sharpes[0] != sharpes[1]
+        found = summary.loc[("Two-stage", level), "sharpe"]
+        assert found.to_dict() == {"median": sum(sharpes) / 2, "min": min(sharpes), "max": max(sharpes)}
+    text = compared.comparison_text()
+    for part in ("At costs of 10 bp", "lowest", "highest", "Deflated Sharpe", "MSE", "14 trials", "means over seeds"):
+        assert part in text
+
+
+def test_differences_are_between_means_over_seeds(compared: StudyResult) -> None:
+    table = compared.comparison
+    assert table is not None
+    strategies = {lane.strategy_label for lane in compared.lanes} - {"Two-stage"}
+    assert set(table.index.to_flat_index()) == {
+        (name, statistic) for name in strategies for statistic in ("sharpe", "utility", "regret")
+    }
+    mean = compared.metrics["sharpe"].groupby(lambda label: label.split(",")[0]).mean()
+    expected = mean["Decision-focused"] - mean["Two-stage"]
+    assert table.loc[("Decision-focused", "sharpe"), "estimate"] == pytest.approx(expected)
+
+
+def test_the_shrinkage_of_the_decisions_and_the_learned_one_are_on_record(compared: StudyResult) -> None:
+    config = compared.config
+    returns = load_panel(config).returns
+    path = estimate_path(returns, build_estimator(config))
+    used = pd.Series(path.shrinkage, index=path.dates).loc[compared.covariances.index]
+    assert (used > 0).all()
+    pd.testing.assert_series_equal(compared.covariances["shrinkage"], used, check_names=False)
+    assert compared.covariances.index.equals(decision_span(config, returns).dates)
+    windows = compared.windows.set_index(["strategy", "seed", "window"])
+    first = compared.windows["date"].iloc[:2].to_list()
+    expected = used[(used.index >= first[0]) & (used.index < first[1])].mean()
+    assert windows.loc[("decision_focused", 0, 0), "shrinkage"] == pytest.approx(expected)
+    learned = windows["learned_shrinkage"]
+    assert learned.loc["decision_focused"].between(0, 1).all()
+    assert learned.loc["two_stage"].isna().all()
+    store = open_store(config.tracking.folder, experiment="small")
+    child = store.find_run({"mlflow.parentRunId": compared.run_id, "lane": "decision_focused-seed0"})
+    for name in ("shrinkage", "learned_shrinkage", "layer_failures", "forecast_inflation", "regret"):
+        assert len(store.client.get_metric_history(child, name)) == 7
+
+
+def test_the_report_shows_the_scores_and_names_the_ceiling(compared: StudyResult) -> None:
+    page = compared.report.read_text()
+    for part in ("Break-even cost", "Deflated Sharpe", "14 trials", "Perfect foresight (ceiling)", "averaged over"):
+        assert part in page
+
+
 def test_a_failed_window_is_counted_and_shown(tmp_path: Path) -> None:
-    names = "backtest.strategies=[decision_focused, equal_weight]"
+    names = "backtest.strategies=[decision_focused, buy_and_hold]"
     result = run_study(small(tmp_path, names, "training.learning_rate=1e6"))
     assert len(result.failed_windows) == 7
     assert "7 of 7 retrainings failed" in str(result)
-    assert "7 of 7 retrainings failed" in result.report.read_text()
-    equal, held = result.weights["Equal weight"], result.weights["Decision-focused"]
-    assert held.shape == equal.shape
+    page = result.report.read_text()
+    assert "7 of 7 retrainings failed" in page
+    kept, buy = result.weights["Decision-focused"], result.weights["Buy and hold"]
+    pd.testing.assert_frame_equal(kept, buy, rtol=0, atol=1e-12)
+    for text in result.failed_windows["held"]:
+        assert text in page
+    assert result.failed_windows["held"].iloc[0] == ", ".join(f"{name} 20.0%" for name in kept)
 
 
 @pytest.mark.parametrize(

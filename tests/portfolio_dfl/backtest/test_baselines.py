@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,10 @@ def baselines(market: pd.DataFrame, **limits: float) -> list[Policy]:
         HistoricalMeanVariance(horizon=2, mean_window=20, **limits),
         PerfectForesight(market, horizon=2, **limits),
     ]
+
+
+def policy_fields(policy: Policy) -> dict:
+    return {field.name: getattr(policy, field.name) for field in fields(policy) if field.init}
 
 
 def test_baselines_are_policies_with_different_names(market):
@@ -137,6 +142,18 @@ def test_perfect_foresight_is_ahead_of_every_other_baseline(market):
         for policy in baselines(market, turnover_limit=0.3)
     }
     assert max(wealth, key=wealth.__getitem__) == "perfect foresight (ceiling)"
+
+
+@pytest.mark.parametrize("place", [2, 4, 5])
+def test_plans_that_count_trading_costs_trade_less_and_stop_where_nothing_is_worth_them(market, place):
+    """Strategies that learn may count costs in their plan; what they are compared with then counts them too."""
+    turnover = []
+    for cost in (0.0, 1e-4, 0.5):
+        policy = baselines(market, turnover_limit=0.3)[place]
+        policy = type(policy)(**{**policy_fields(policy), "transaction_cost": cost})
+        weights = roll(policy, market, start=market.index[25], end=market.index[60])
+        turnover.append(run_ledger(weights, market).daily["turnover"].iloc[:36].sum())
+    assert turnover[0] > turnover[1] > 100 * turnover[2]
 
 
 def test_perfect_foresight_shortens_its_plan_at_the_end_and_then_holds(market):

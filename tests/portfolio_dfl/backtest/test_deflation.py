@@ -72,3 +72,12 @@ def test_returns_without_volatility_have_no_deflated_sharpe():
 def test_trials_without_a_sharpe_ratio_are_refused(rng):
     with pytest.raises(BacktestError, match="finite"):
         deflated_sharpe(series(rng.normal(size=50)), [1.0, float("nan")])
+
+
+def test_trials_made_before_count_as_well(rng):
+    net, trials = series(rng.normal(0.0005, 0.01, 500)), list(np.linspace(0.2, 1.4, 60))
+    alone, after = (deflated_sharpe(net, trials, earlier_trials=earlier) for earlier in (0, 60))
+    assert after < alone
+    assert after == pytest.approx(deflated_sharpe(net, trials * 2), abs=0.01)
+    with pytest.raises(BacktestError, match="earlier_trials"):
+        deflated_sharpe(net, trials, earlier_trials=-1)

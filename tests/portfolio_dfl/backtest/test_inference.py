@@ -101,7 +101,7 @@ def test_ledgers_are_compared_in_sharpe_utility_and_regret(rng):
     values = rng.normal(0.0, 0.01, 300)
     better, worse = book(values + 0.001, "better"), book(values, "worse")
     regret = series(np.abs(rng.normal(size=200)))
-    intervals = compare(better, worse, regrets=(regret, regret + 0.1), bootstrap=QUICK)
+    intervals = compare([better], [worse], regrets=(regret.to_frame(), regret.to_frame() + 0.1), bootstrap=QUICK)
     assert [interval.statistic for interval in intervals] == ["sharpe", "utility", "regret"]
     assert [interval.estimate > 0 for interval in intervals] == [True, True, False]
     assert all(interval.excludes_zero for interval in intervals)
@@ -112,7 +112,7 @@ def test_what_is_compared_are_the_metrics_of_the_tables(rng):
     first, second = book(rng.normal(0.001, 0.01, 200), "first"), book(rng.normal(0.0, 0.02, 200), "second")
     conventions = {"risk_aversion": 3.0, "risk_free": 0.04}
     table = performance_table([first, second], **conventions)
-    for interval in compare(first, second, bootstrap=QUICK, **conventions):
+    for interval in compare([first], [second], bootstrap=QUICK, **conventions):
         expected = table.loc["first", interval.statistic] - table.loc["second", interval.statistic]
         assert interval.estimate == pytest.approx(expected, rel=1e-9)
 
@@ -127,29 +127,43 @@ def test_a_higher_level_gives_a_wider_interval(rng):
 
 
 def test_regrets_keep_their_strategy(rng):
-    books = [book(rng.normal(0.0, 0.01, 100), name) for name in ("one", "two")]
-    regrets = {"one": series(np.full(100, 3.0)), "two": series(np.full(100, 1.0))}
+    books = {name: [book(rng.normal(0.0, 0.01, 100), name)] for name in ("one", "two")}
+    regrets = {"one": series(np.full(100, 3.0)).to_frame(), "two": series(np.full(100, 1.0)).to_frame()}
     table = comparison_table(books, "two", regrets=regrets, bootstrap=QUICK)
     assert table.loc[("one", "regret"), "estimate"] == 2.0
 
 
 def test_returns_without_volatility_have_no_sharpe_interval(rng):
     flat, other = book(np.full(100, 0.001), "flat"), book(rng.normal(size=100) * 0.01, "other")
-    sharpe = compare(flat, other, bootstrap=QUICK)[0]
+    sharpe = compare([flat], [other], bootstrap=QUICK)[0]
     assert math.isnan(sharpe.estimate)
     assert not sharpe.excludes_zero
 
 
 def test_the_table_compares_every_strategy_with_the_reference(rng):
-    books = [book(rng.normal(0.0, 0.01, 100), name) for name in ("one", "two", "three")]
+    books = {name: [book(rng.normal(0.0, 0.01, 100), name)] for name in ("one", "two", "three")}
     table = comparison_table(books, "two", bootstrap=QUICK)
     assert table.index.tolist() == [(n, s) for n in ("one", "three") for s in ("sharpe", "utility")]
     assert {"estimate", "low", "high", "excludes_zero"} <= set(table.columns)
 
 
+def test_seeds_are_averaged_not_picked(rng):
+    good, bad, other = (book(rng.normal(mean, 0.01, 200), "x") for mean in (0.002, -0.001, 0.0))
+    both = compare([good, bad], [other], bootstrap=QUICK)
+    each = [compare([one], [other], bootstrap=QUICK) for one in (good, bad)]
+    for statistic, first, second in zip(both, *each, strict=True):
+        assert statistic.estimate == pytest.approx((first.estimate + second.estimate) / 2, rel=1e-9)
+    assert compare([good, bad], [bad, good], bootstrap=QUICK)[0].estimate == pytest.approx(0.0, abs=1e-12)
+
+
+def test_seeds_that_agree_do_not_make_an_interval_narrower(rng):
+    values = [book(rng.normal(mean, 0.01, 200), "x") for mean in (0.001, 0.0)]
+    assert compare([values[0]] * 3, [values[1]], bootstrap=QUICK) == compare([values[0]], [values[1]], bootstrap=QUICK)
+
+
 def test_an_unknown_reference_lists_the_strategies(rng):
     with pytest.raises(BacktestError, match=r"'one'"):
-        comparison_table([book(rng.normal(0.0, 0.01, 100), "one")], "two")
+        comparison_table({"one": [book(rng.normal(0.0, 0.01, 100), "one")]}, "two")
 
 
 def test_series_of_different_dates_are_refused(rng):
