@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -30,45 +31,54 @@ _FLOAT = torch.float64
 
 @dataclass(slots=True)
 class _Call:
-    """What one call of the layer needs besides tensors, and where its result is left."""
+    """The numbers of one call of the layer, and where its result is left."""
 
     solver: NativeSolver
+    returns: _Array
+    covariance: _Array
+    previous: _Array
     aversion: _Array
     turnover: _Array
     cost: _Array
     warm: NativeResult | None
     result: NativeResult | None = None
 
+    def solve(self, keep: bool) -> NativeResult:
+        """Solve, and leave the result here; ``keep`` what a backward pass needs."""
+        self.result = self.solver.solve(
+            self.returns,
+            self.covariance,
+            self.previous,
+            self.aversion,
+            self.turnover,
+            self.cost,
+            warm=self.warm,
+            keep=keep,
+        )
+        return self.result
+
 
 class _NativeAllocation(torch.autograd.Function):
     """Weights from the native solver; gradients from the factor that its polish left behind.
 
     Tensors: expected returns [B, H, N], covariance [B, K, N, N], previous weights [B, N], and, where a gradient may be
-    asked for, risk aversion [1 or B], turnover limits [1 or B, H] and cost rates [1 or B, H, N].
+    asked for, risk aversion [1 or B], turnover limits [1 or B, H] and cost rates [1 or B, H, N]. Their numbers are in
+    the call.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
+        call: _Call,
         returns: Tensor,
         covariance: Tensor,
         previous: Tensor,
         aversion: Tensor | None,
         turnover: Tensor | None,
         cost: Tensor | None,
-        call: _Call,
     ) -> Tensor:
-        result = call.solver.solve(
-            returns.detach().numpy(),
-            covariance.detach().numpy(),
-            previous.detach().numpy(),
-            call.aversion,
-            call.turnover,
-            call.cost,
-            warm=call.warm,
-        )
-        call.result = result
-        weights = torch.from_numpy(result.weights)
+        weights = torch.from_numpy(call.solve(keep=True).weights)
+        # Saved so that autograd notices when one of them is changed in place before the backward pass.
         ctx.save_for_backward(covariance, previous, weights)
         ctx.call = call
         return weights
@@ -77,32 +87,50 @@ class _NativeAllocation(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of the plan are not provided: call backward without create_graph")
-        covariance, previous, _ = ctx.saved_tensors
+        _ = ctx.saved_tensors
         call: _Call = ctx.call
-        assert call.result is not None
+        result = call.result
+        assert result is not None
+        wanted = ctx.needs_input_grad[2:]
+        returns_only = True not in wanted
         found = call.solver.differentiate(
             upstream.contiguous().numpy(),
-            covariance.detach().numpy(),
-            previous.detach().numpy(),
+            call.covariance,
+            call.previous,
             call.aversion,
-            call.result,
+            result,
+            returns_only=returns_only,
         )
-        wanted = ctx.needs_input_grad
-        gradients: list[Tensor | None] = [torch.from_numpy(found.returns), None, None, None, None, None]
-        if wanted[1]:
-            gradients[1] = torch.from_numpy(found.covariance)
-        if wanted[2]:
-            gradients[2] = torch.from_numpy(found.previous)
+        to_returns = torch.from_numpy(found.returns)
+        if returns_only:
+            return None, to_returns, None, None, None, None, None
         shared = (
-            (3, found.aversion, call.aversion),
-            (4, found.turnover, call.turnover),
-            (5, found.cost, call.cost),
+            (found.covariance, None),
+            (found.previous, None),
+            (found.aversion, call.aversion),
+            (found.turnover, call.turnover),
+            (found.cost, call.cost),
         )
-        for place, gradient, value in shared:
-            if wanted[place]:
-                summed = gradient.sum(0, keepdims=True) if value.shape[0] == 1 else gradient
-                gradients[place] = torch.from_numpy(summed)
-        return (*gradients, None)
+        gradients: list[Tensor | None] = [None, to_returns]
+        for asked, (gradient, value) in zip(wanted, shared, strict=True):
+            if not asked:
+                gradients.append(None)
+            elif value is not None and value.shape[0] == 1:
+                gradients.append(torch.from_numpy(gradient.sum(0, keepdims=True)))
+            else:
+                gradients.append(torch.from_numpy(gradient))
+        return tuple(gradients)
+
+
+@lru_cache(maxsize=128)
+def _constant(value: float, shape: tuple[int, ...]) -> _Array:
+    """One number as an array of this shape, which nobody writes to."""
+    return np.full(shape, value)
+
+
+def _numbers(tensor: Tensor) -> _Array:
+    array: _Array = (tensor.detach() if tensor.requires_grad else tensor).numpy()
+    return array
 
 
 class MultiPeriodMeanVariance(nn.Module):
@@ -176,7 +204,6 @@ class MultiPeriodMeanVariance(nn.Module):
         self._black_box = "piqp" if solver == "auto" and not self._limits.native else solver
         self._native = NativeSolver(self._limits.lower, self._limits.upper, self._limits.counted, threads)
         self._form: StandardForm | None = None
-        self._free = np.zeros((1, horizon, n_assets))
 
     def _keep(self, name: str, value: float | Sequence[float] | Tensor | None) -> None:
         """Numbers as attributes; tensors as parameters or buffers, so that they move and are saved with the module."""
@@ -275,10 +302,7 @@ class MultiPeriodMeanVariance(nn.Module):
         limit_value, limit_tensor = self._spread(
             "turnover_limit", torch.inf if limit is None else limit, (self.horizon,)
         )
-        if isinstance(rate, float) and rate == 0.0:
-            rate_value, rate_tensor = self._free, None
-        else:
-            rate_value, rate_tensor = self._spread("transaction_cost", rate, (self.horizon, self.n_assets))
+        rate_value, rate_tensor = self._spread("transaction_cost", rate, (self.horizon, self.n_assets))
         if self._limits.tracking:
             returns, covariances, aversion_value, aversion_tensor = self._track(
                 returns, covariances, torch.from_numpy(aversion_value) if aversion_tensor is None else aversion_tensor
@@ -298,36 +322,35 @@ class MultiPeriodMeanVariance(nn.Module):
             if found.weights.dtype != expected_returns.dtype or found.weights.device != expected_returns.device:
                 found = replace(found, weights=found.weights.to(expected_returns))
             return found if return_solution else found.weights
-        warm = None if warm_start is None else warm_start.native
-        call = _Call(self._native, aversion_value, limit_value, rate_value, warm)
+        call = _Call(
+            self._native,
+            _numbers(returns),
+            _numbers(covariances),
+            _numbers(previous),
+            aversion_value,
+            limit_value,
+            rate_value,
+            None if warm_start is None else warm_start.native,
+        )
         tensors = (returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
         if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
             apply: Callable[..., Tensor] = _NativeAllocation.apply
-            weights = apply(*tensors, call)
+            weights = apply(call, *tensors)
+            result = call.result
+            assert result is not None
         else:
-            call.result = self._native.solve(
-                returns.detach().numpy(),
-                covariances.detach().numpy(),
-                previous.detach().numpy(),
-                aversion_value,
-                limit_value,
-                rate_value,
-                warm=warm,
-                keep=False,
-            )
-            weights = torch.from_numpy(call.result.weights)
-        result = call.result
-        assert result is not None
-        if result.facts[:, 0].any():
-            raise_for_facts(result.facts, limit_value, previous.detach().numpy(), dates, final=self.solver == "native")
+            result = call.solve(keep=False)
+            weights = torch.from_numpy(result.weights)
+        if result.doubtful:
+            raise_for_facts(result.found.facts, limit_value, call.previous, dates, final=self.solver == "native")
             if self.solver == "auto":
                 weights = self._second_opinion(
                     weights, result, tensors, (aversion_value, limit_value, rate_value), dates
                 )
-        if weights.dtype != expected_returns.dtype or weights.device != expected_returns.device:
+        if expected_returns.dtype is not _FLOAT or not expected_returns.is_cpu:
             weights = weights.to(expected_returns)
         if return_solution:
-            return from_native(weights, previous.detach().numpy(), result)
+            return from_native(weights, call.previous, result)
         return weights
 
     def _inputs(self, returns: Tensor, covariance: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -351,7 +374,7 @@ class MultiPeriodMeanVariance(nn.Module):
             raise AllocationError(f"previous_weights is {list(previous.shape)}; it is [{N}] or [{B}, {N}]")
         out = []
         for tensor in (returns, covariance, previous):
-            if tensor.dtype is not _FLOAT or tensor.device.type != "cpu":
+            if tensor.dtype is not _FLOAT or not tensor.is_cpu:
                 tensor = tensor.to(device="cpu", dtype=_FLOAT)
             out.append(tensor.contiguous())
         return out[0], out[1], out[2]
@@ -360,8 +383,8 @@ class MultiPeriodMeanVariance(nn.Module):
         self, name: str, value: float | Sequence[float] | Tensor, shape: tuple[int, ...]
     ) -> tuple[_Array, Tensor | None]:
         """A parameter as [1 or B, *shape]: its numbers, and the tensor itself if it is one."""
-        if isinstance(value, float | int):
-            return np.full((1, *shape), float(value)), None
+        if isinstance(value, (float, int)):
+            return _constant(float(value), (1, *shape)), None
         tensor = torch.as_tensor(value).to(device="cpu", dtype=_FLOAT)
         if tensor.ndim <= len(shape):
             tensor = tensor.unsqueeze(0) if tensor.ndim == len(shape) else tensor.expand(1, *tensor.shape)
@@ -383,7 +406,8 @@ class MultiPeriodMeanVariance(nn.Module):
         dates: Sequence[object] | pd.DatetimeIndex | None,
     ) -> Tensor:
         """Let a black box solve what the native solver could not certify: rows that contradict each other by a hair."""
-        doubtful = np.flatnonzero(result.facts[:, 0])
+        written = result.found
+        doubtful = np.flatnonzero(written.facts[:, 0])
         where = torch.from_numpy(doubtful)
         parameters = []
         for tensor, value in zip(tensors[3:], values, strict=True):
@@ -402,11 +426,11 @@ class MultiPeriodMeanVariance(nn.Module):
             names,
         )
         result.weights[doubtful] = found.weights.detach().numpy()
-        result.nu[doubtful] = found.budget_dual
-        result.theta[doubtful] = found.turnover_dual
-        result.pull[doubtful] = found.lower_dual - found.upper_dual
-        result.facts[doubtful, 0] = np.where(found.certified, 0.0, 1.0)
-        result.facts[doubtful, 4:7] = found.certificate
+        written.nu[doubtful] = found.budget_dual
+        written.theta[doubtful] = found.turnover_dual
+        written.pull[doubtful] = found.lower_dual - found.upper_dual
+        written.facts[doubtful, 0] = np.where(found.certified, 0.0, 1.0)
+        written.facts[doubtful, 4:7] = found.certificate
         return weights.index_copy(0, where, found.weights)
 
     def _track(

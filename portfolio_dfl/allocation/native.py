@@ -3,70 +3,108 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from portfolio_dfl.allocation.kernels.store import Found, Signs
+
 __all__ = ["NativeGradients", "NativeResult", "NativeSolver"]
 
 _Array = NDArray[np.float64]
-_Signs = NDArray[np.int8]
 
 # Above this many bytes a factor is not kept for the backward pass but made again there.
 _KEEP_BYTES = 256 * 2**20
-_FACTS = 10
+
+# Scratch of more numbers than this is given back after the call.
+_SCRATCH_NUMBERS = 2**24
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_own = threading.local()
 
 
-def _run(kernel: Callable[..., None], arguments: tuple[Any, ...], batch: int, threads: int) -> None:
-    """Share the instances of a batch between threads (the kernels hold no lock)."""
+@cache
+def _kernels() -> tuple[Callable[..., int], Callable[..., int]]:
+    """Imported when first needed: Numba takes its time."""
+    from portfolio_dfl.allocation.kernels.differentiate import differentiate_batch
+    from portfolio_dfl.allocation.kernels.solve import solve_batch
+
+    return solve_batch, differentiate_batch
+
+
+@cache
+def _sizes(B: int, K: int, H: int, N: int, keep: bool) -> tuple[int, int, int]:
+    """Numbers of signs, store and scratch."""
+    from portfolio_dfl.allocation.kernels.scratch import scratch_size
+    from portfolio_dfl.allocation.kernels.store import signs_size, store_size
+
+    return signs_size(B, H, N), store_size(B, H, N, keep), scratch_size(K, H, N)
+
+
+def _run_share(kernel: Callable[..., int], worker: int, workers: int, arguments: tuple[Any, ...], size: int) -> int:
+    """One thread's part, in scratch that the thread keeps for its next call."""
+    numbers: _Array | None = getattr(_own, "numbers", None)
+    if numbers is None or numbers.shape[0] < size:
+        numbers = np.empty(size)
+        if size <= _SCRATCH_NUMBERS:
+            _own.numbers = numbers
+    return kernel(worker, workers, *arguments, numbers[:size])
+
+
+def _run(kernel: Callable[..., int], arguments: tuple[Any, ...], batch: int, threads: int, size: int) -> int:
+    """Share the instances of a batch between threads (the kernels hold no lock); how many were not certified."""
     workers = min(threads, batch)
     if workers <= 1:
-        kernel(0, 1, *arguments)
-        return
+        return _run_share(kernel, 0, 1, arguments, size)
     # Threads do not survive a fork: a child process gets a pool of its own.
     pool = _pools.get((os.getpid(), workers))
     if pool is None:
         pool = _pools[os.getpid(), workers] = ThreadPoolExecutor(workers - 1, thread_name_prefix="allocation")
-    others = [pool.submit(kernel, worker, workers, *arguments) for worker in range(1, workers)]
-    kernel(0, workers, *arguments)
-    for other in others:
-        other.result()
+    others = [pool.submit(_run_share, kernel, worker, workers, arguments, size) for worker in range(1, workers)]
+    return _run_share(kernel, 0, workers, arguments, size) + sum(other.result() for other in others)
 
 
 @dataclass(slots=True)
 class NativeResult:
-    """Everything the solver found, batch first; multipliers in the units of the problem as it was given.
+    """Everything the solver found, in flat arrays laid out by `kernels.store`, and how many instances are ``doubtful``.
 
-    ``pull`` is the gradient of the Lagrangian at held weights (positive: the lower bound's multiplier, negative: the
-    upper's); ``pressure`` the multiplier of w_s − w_{s−1}. ``facts`` columns: status, iterations, polish
-    attempts, warm start hit, stationarity, primal and dual violation (scaled problem), margin, scale, residual of the
-    last backward pass.
+    `found` and `active` name the parts: ``pull`` is the gradient of the Lagrangian at held weights (positive: the
+    lower bound's multiplier, negative: the upper's), ``pressure`` the multiplier of w_s − w_{s−1}, all in the units
+    of the problem as it was given. ``facts`` columns: status, iterations, polish attempts, warm start hit,
+    stationarity, primal and dual violation (scaled problem), margin, scale, residual of the last backward pass.
     """
 
     weights: _Array
-    hold: _Signs
-    trade: _Signs
-    spent: _Signs
-    pull: _Array
-    pressure: _Array
-    nu: _Array
-    theta: _Array
-    facts: _Array
+    signs: NDArray[np.int8]
+    store: _Array
     kept: bool
-    C: _Array
-    q: _Array
-    sigma: _Array
+    doubtful: int = 0
+
+    @property
+    def found(self) -> Found:
+        """Multipliers, facts and factor, as views."""
+        from portfolio_dfl.allocation.kernels.store import view_store
+
+        return view_store(self.store, *self.weights.shape, self.kept)
+
+    @property
+    def active(self) -> Signs:
+        """The active set, as views."""
+        from portfolio_dfl.allocation.kernels.store import view_signs
+
+        return view_signs(self.signs, *self.weights.shape)
 
 
 @dataclass(slots=True)
 class NativeGradients:
-    """Gradients of a scalar with respect to the parameters of every instance."""
+    """Gradients of a scalar with respect to the parameters of every instance; empty where not asked for."""
 
     returns: _Array
     covariance: _Array
@@ -89,9 +127,7 @@ class NativeSolver:
     """
 
     def __init__(self, lower: _Array, upper: _Array, counted: _Array, threads: int | None = None) -> None:
-        self.lower = lower
-        self.upper = upper
-        self.counted = counted
+        self.box = np.stack([lower, upper, counted])
         self.threads = threads
 
     def _count_threads(self) -> int:
@@ -128,43 +164,15 @@ class NativeSolver:
         keep : bool
             Whether a backward pass may follow (its factor is kept).
         """
-        from portfolio_dfl.allocation.kernels.batch import solve_batch
-
         B, H, N = returns.shape
         kept = keep and 8 * B * H * N * N <= _KEEP_BYTES
-        stages = B if kept else 0
-        if warm is None:
-            result = NativeResult(
-                np.empty((B, H, N)),
-                np.empty((B, H, N), np.int8),
-                np.empty((B, H, N), np.int8),
-                np.empty((B, H), np.int8),
-                np.empty((B, H, N)),
-                np.empty((B, H, N)),
-                np.empty((B, H)),
-                np.empty((B, H)),
-                np.empty((B, _FACTS)),
-                kept,
-                np.empty((stages, H, N, N)),
-                np.empty((stages, H, N)),
-                np.empty((stages, H)),
-            )
-        else:
-            result = NativeResult(
-                warm.weights.copy(),
-                warm.hold.copy(),
-                warm.trade.copy(),
-                warm.spent.copy(),
-                np.empty((B, H, N)),
-                warm.pressure.copy(),
-                warm.nu.copy(),
-                warm.theta.copy(),
-                np.empty((B, _FACTS)),
-                kept,
-                np.empty((stages, H, N, N)),
-                np.empty((stages, H, N)),
-                np.empty((stages, H)),
-            )
+        signs, store, scratch = _sizes(B, covariance.shape[1], H, N, kept)
+        result = NativeResult(np.empty((B, H, N)), np.empty(signs, np.int8), np.empty(store), kept)
+        if warm is not None:
+            result.weights[:] = warm.weights
+            result.signs[:] = warm.signs
+            multipliers = B * (2 * H * N + 2 * H)
+            result.store[:multipliers] = warm.store[:multipliers]
         arguments = (
             returns,
             covariance,
@@ -172,25 +180,14 @@ class NativeSolver:
             aversion,
             turnover,
             cost,
-            self.lower,
-            self.upper,
-            self.counted,
+            self.box,
             warm is not None,
-            result.hold,
-            result.trade,
-            result.spent,
+            result.signs,
             result.weights,
-            result.pull,
-            result.pressure,
-            result.nu,
-            result.theta,
-            result.facts,
+            result.store,
             kept,
-            result.C,
-            result.q,
-            result.sigma,
         )
-        _run(solve_batch, arguments, B, self._count_threads())
+        result.doubtful = _run(_kernels()[0], arguments, B, self._count_threads(), scratch)
         return result
 
     def differentiate(
@@ -200,34 +197,31 @@ class NativeSolver:
         previous: _Array,
         aversion: _Array,
         result: NativeResult,
+        *,
+        returns_only: bool = False,
     ) -> NativeGradients:
         """Vector-Jacobian product at a solution; arrays as in `solve`, upstream [B, H, N]."""
-        from portfolio_dfl.allocation.kernels.batch import differentiate_batch
-
         B, H, N = upstream.shape
+        rest = 0 if returns_only else B
         gradients = NativeGradients(
             np.empty((B, H, N)),
-            np.empty(covariance.shape),
-            np.empty((B, N)),
-            np.empty(B),
-            np.empty((B, H)),
-            np.empty((B, H, N)),
+            np.empty((rest, *covariance.shape[1:])),
+            np.empty((rest, N)),
+            np.empty(rest),
+            np.empty((rest, H)),
+            np.empty((rest, H, N)),
         )
         arguments = (
             upstream,
             covariance,
             previous,
             aversion,
-            self.counted,
-            result.hold,
-            result.trade,
-            result.spent,
+            self.box,
+            result.signs,
             result.weights,
-            result.facts,
+            result.store,
             result.kept,
-            result.C,
-            result.q,
-            result.sigma,
+            returns_only,
             gradients.returns,
             gradients.covariance,
             gradients.previous,
@@ -235,5 +229,6 @@ class NativeSolver:
             gradients.turnover,
             gradients.cost,
         )
-        _run(differentiate_batch, arguments, B, self._count_threads())
+        scratch = _sizes(B, covariance.shape[1], H, N, result.kept)[2]
+        _run(_kernels()[1], arguments, B, self._count_threads(), scratch)
         return gradients

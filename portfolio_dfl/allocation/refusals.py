@@ -105,7 +105,7 @@ def raise_for_facts(
     Instances that are merely not certified pass, and those that did not converge if another solver may try (not
     ``final``).
     """
-    from portfolio_dfl.allocation.kernels import batch as kernels
+    from portfolio_dfl.allocation.kernels import solve as kernels
 
     bad = np.flatnonzero(facts[:, 0] >= (kernels.NOT_CONVERGED if final else kernels.BAD_NUMBER))
     if not bad.size:

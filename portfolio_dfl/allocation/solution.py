@@ -66,19 +66,20 @@ class AllocationSolution:
 
 def from_native(weights: Tensor, previous: NDArray[np.float64], result: NativeResult) -> AllocationSolution:
     """Name the columns of a native result."""
+    found = result.found
     before = np.concatenate([previous[:, None, :], result.weights[:, :-1]], axis=1)
     return AllocationSolution(
         weights=weights,
         solver="native",
         trades=result.weights - before,
-        budget_dual=result.nu,
-        lower_dual=np.maximum(result.pull, 0.0),
-        upper_dual=np.maximum(-result.pull, 0.0),
-        turnover_dual=result.theta,
-        certificate=result.facts[:, 4:7],
-        margin=result.facts[:, 7],
-        certified=result.facts[:, 0] == 0.0,
-        iterations=result.facts[:, 1].astype(np.int64),
-        warm_hits=result.facts[:, 3] > 0.0,
+        budget_dual=found.nu,
+        lower_dual=np.maximum(found.pull, 0.0),
+        upper_dual=np.maximum(-found.pull, 0.0),
+        turnover_dual=found.theta,
+        certificate=found.facts[:, 4:7],
+        margin=found.facts[:, 7],
+        certified=found.facts[:, 0] == 0.0,
+        iterations=found.facts[:, 1].astype(np.int64),
+        warm_hits=found.facts[:, 3] > 0.0,
         native=result,
     )

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portfolio_dfl.allocation.kernels.compilation import inner
+from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
 
 __all__ = ["FROZEN", "System", "factor_stages", "new_system", "solve_stages"]
 
@@ -47,18 +48,18 @@ class System(NamedTuple):
 
 
 @inner
-def new_system(H: int, N: int) -> System:
+def new_system(scratch: Scratch, H: int, N: int) -> System:
     """Room for a system of H stages and N assets."""
     return System(
-        np.zeros((H, N)),
-        np.zeros((H, N)),
-        np.zeros(H),
-        np.zeros((H, N)),
-        np.empty((H, N, N)),
-        np.empty((H, N)),
-        np.empty(H),
-        np.empty((N, N)),
-        np.empty(N),
+        matrix(scratch, H, N),
+        matrix(scratch, H, N),
+        vector(scratch, H),
+        matrix(scratch, H, N),
+        slab(scratch, H, N, N),
+        matrix(scratch, H, N),
+        vector(scratch, H),
+        matrix(scratch, N, N),
+        vector(scratch, N),
     )
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-import numpy as np
 from numba import njit, typeof
 from numba.core.types import Omitted
 
@@ -43,16 +42,17 @@ class _StoredKernel:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.kernel = njit(function, nogil=True, cache=True, **_OPTIONS)
         self._function = function
-        self._known: set[tuple[Any, ...]] = set()
+        self._ready = False
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        kind = tuple([(a.flags.num, a.dtype.num, a.ndim) if type(a) is np.ndarray else type(a) for a in arguments])
-        if kind not in self._known:
+        if not self._ready:
             with self._lock:
-                if kind not in self._known:
+                if not self._ready:
                     self._prepare(arguments)
-                    self._known.add(kind)
+                    # Arguments of other types are a mistake (arrays are contiguous float64): Numba raises TypeError.
+                    self.kernel.disable_compile()
+                    self._ready = True
         return self.kernel(*arguments)
 
     def _prepare(self, arguments: tuple[Any, ...]) -> None:

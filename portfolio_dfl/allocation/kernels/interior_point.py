@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, factor_stages, solve_stages
 from portfolio_dfl.allocation.kernels.compilation import inner
+from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
 
 __all__ = [
     "FALL",
@@ -95,35 +96,35 @@ class Gaps(NamedTuple):
 
 
 @inner
-def new_point(H: int, N: int) -> Point:
+def new_point(scratch: Scratch, H: int, N: int) -> Point:
     """Room for a point of H stages and N assets."""
     return Point(
-        np.zeros((H, N)),
-        np.zeros((H, N)),
-        np.zeros(H),
-        np.ones((4, H, N)),
-        np.zeros((4, H, N)),
-        np.ones(H),
-        np.zeros(H),
+        matrix(scratch, H, N),
+        matrix(scratch, H, N),
+        vector(scratch, H),
+        slab(scratch, 4, H, N),
+        slab(scratch, 4, H, N),
+        vector(scratch, H),
+        vector(scratch, H),
     )
 
 
 @inner
-def new_gaps(H: int, N: int) -> Gaps:
+def new_gaps(scratch: Scratch, H: int, N: int) -> Gaps:
     """Room for residuals of H stages and N assets."""
     return Gaps(
-        np.zeros((4, H, N)),
-        np.zeros(H),
-        np.zeros(H),
-        np.zeros((H, N)),
-        np.zeros((H, N)),
-        np.zeros((4, H, N)),
-        np.zeros(H),
-        np.empty((H, N)),
-        np.empty((H, N)),
-        np.empty((H, N)),
-        np.zeros((H, N)),
-        np.ones((4, H, N)),
+        slab(scratch, 4, H, N),
+        vector(scratch, H),
+        vector(scratch, H),
+        matrix(scratch, H, N),
+        matrix(scratch, H, N),
+        slab(scratch, 4, H, N),
+        vector(scratch, H),
+        matrix(scratch, H, N),
+        matrix(scratch, H, N),
+        matrix(scratch, H, N),
+        matrix(scratch, H, N),
+        slab(scratch, 4, H, N),
     )
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, solve_stages
 from portfolio_dfl.allocation.kernels.compilation import inner
 from portfolio_dfl.allocation.kernels.interior_point import FALL, LOWER, RISE, UPPER, Point, Problem
+from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, vector
 
 __all__ = [
     "Active",
@@ -43,6 +44,8 @@ _Signs = NDArray[np.int8]
 # Stiffness of a spring relative to the mean curvature of the objective.
 _STIFFNESS = 1e7
 _ROUNDS = 12
+# A residual of this, relative to the right-hand side, is as good as zero.
+_ROUNDING = 1e-15
 
 
 class Active(NamedTuple):
@@ -100,23 +103,23 @@ def new_active(H: int, N: int) -> Active:
 
 
 @inner
-def new_equalities(H: int, N: int) -> Equalities:
+def new_equalities(scratch: Scratch, H: int, N: int) -> Equalities:
     """Room for the unknowns of an active set."""
     return Equalities(
-        np.zeros((H, N)),
-        np.zeros(H),
-        np.zeros((H, N)),
-        np.zeros(H),
-        np.zeros((H, N)),
-        np.zeros(H),
-        np.zeros(H),
-        np.zeros(N),
-        np.zeros((H, N)),
-        np.zeros(H),
-        np.zeros((H, N)),
-        np.zeros(H),
-        np.zeros((H, N)),
-        np.zeros(H),
+        matrix(scratch, H, N),
+        vector(scratch, H),
+        matrix(scratch, H, N),
+        vector(scratch, H),
+        matrix(scratch, H, N),
+        vector(scratch, H),
+        vector(scratch, H),
+        vector(scratch, N),
+        matrix(scratch, H, N),
+        vector(scratch, H),
+        matrix(scratch, H, N),
+        vector(scratch, H),
+        matrix(scratch, H, N),
+        vector(scratch, H),
     )
 
 
@@ -209,12 +212,12 @@ def _gaps(P: _Array, active: Active, eq: Equalities) -> float:
 
 
 @inner
-def refine(P: _Array, active: Active, system: System, eq: Equalities) -> float:
-    """Improve x, ν, tie and θ until the residual stops falling; return the largest residual that is left."""
+def refine(P: _Array, active: Active, system: System, eq: Equalities, size: float) -> float:
+    """Improve x, ν, tie and θ until the residual is rounding beside ``size`` or stops falling; return it."""
     H, N = eq.x.shape
     worst = _gaps(P, active, eq)
     for _ in range(_ROUNDS):
-        if worst == 0.0:
+        if worst <= _ROUNDING * size:
             break
         right = eq.right
         for s in range(H):

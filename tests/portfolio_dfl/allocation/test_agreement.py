@@ -86,7 +86,7 @@ def test_duals_satisfy_the_papers_stationarity(instances: Any) -> None:
     layer = MultiPeriodMeanVariance(5, 6, turnover_limit=0.2, transaction_cost=1e-4)
     found = layer(instance.returns, covariance, instance.previous, return_solution=True)
     assert found.native is not None
-    pressure = found.native.pressure
+    pressure = found.native.found.pressure
     following = np.concatenate([pressure[:, 1:], np.zeros((5, 1, 5))], axis=1)
     gradient = 10.0 * np.einsum("bsij,bsj->bsi", covariance.numpy(), found.weights.numpy()) - instance.returns.numpy()
     total = gradient + found.budget_dual[..., None] - found.lower_dual + found.upper_dual + pressure - following

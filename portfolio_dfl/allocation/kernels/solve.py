@@ -1,7 +1,6 @@
-"""The batch loops of the native solver: solve every instance and certify it; differentiate every instance.
+"""The batch loop of the native solver: solve every instance and certify it.
 
-Each kernel takes the instances first, first + stride, … so that several threads share a batch without talking to
-one another.
+It takes the instances first, first + stride, … so that several threads share a batch without talking to one another.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from portfolio_dfl.allocation.kernels.interior_point import (
     residuals,
     start_point,
 )
+from portfolio_dfl.allocation.kernels.objective import is_convex, scaled_covariance
 from portfolio_dfl.allocation.kernels.polish import (
     Active,
     Certificate,
@@ -36,6 +36,8 @@ from portfolio_dfl.allocation.kernels.polish import (
     repair,
     verify,
 )
+from portfolio_dfl.allocation.kernels.scratch import matrix, new_scratch, slab, vector
+from portfolio_dfl.allocation.kernels.store import open_signs, open_store
 
 __all__ = [
     "BAD_NUMBER",
@@ -45,7 +47,6 @@ __all__ = [
     "NOT_CONVEX",
     "OUT_OF_REACH",
     "UNCERTIFIED",
-    "differentiate_batch",
     "solve_batch",
 ]
 
@@ -62,53 +63,8 @@ _ACCEPTED = 1e-6
 _ROUNDS = 80
 _REPAIRS = 6
 # The first polish is tried when the mean product slack · multiplier is below this.
-_FIRST_TRY = 1e-6
+_FIRST_TRY = 1e-4
 _START_LEVEL = 1e-2
-
-
-@inner
-def _scaled_covariance(covariance: _Array, factor: float, P: _Array) -> float:
-    """P = factor · (symmetric part of the covariance) + ρ 11ᵀ; returns ρ.
-
-    On 1ᵀw = 1 the last term is a constant. It makes P positive definite when one asset (cash) has no variance.
-    """
-    K, N = covariance.shape[0], covariance.shape[1]
-    mean = 0.0
-    for s in range(K):
-        for i in range(N):
-            mean += covariance[s, i, i]
-    rho: float = factor * mean / (K * N * N)
-    for s in range(K):
-        for i in range(N):
-            for k in range(N):
-                P[s, i, k] = 0.5 * factor * (covariance[s, i, k] + covariance[s, k, i]) + rho
-    return rho
-
-
-@inner
-def _is_convex(P: _Array, S: _Array) -> bool:
-    """Whether every P_s is positive semidefinite up to rounding (Cholesky with a ridge of 1e-10 of its diagonal)."""
-    N = P.shape[1]
-    for s in range(P.shape[0]):
-        ridge = 0.0
-        for i in range(N):
-            ridge += abs(P[s, i, i])
-        ridge *= 1e-10 / N
-        for j in range(N):
-            for i in range(j, N):
-                S[i, j] = P[s, i, j]
-            S[j, j] += ridge
-        for j in range(N):
-            if not S[j, j] > 0.0:
-                return False
-            root = 1.0 / np.sqrt(S[j, j])
-            for i in range(j, N):
-                S[i, j] *= root
-            for i in range(j + 1, N):
-                value = S[i, j]
-                for k in range(j + 1, i + 1):
-                    S[i, k] -= value * S[k, j]
-    return True
 
 
 @inner
@@ -160,7 +116,7 @@ def _polish(
         if not factor_stages(problem.P, system):
             return Certificate(np.inf, np.inf, np.inf, 0.0)
         load_polish(problem, point, active, eq)
-        refine(problem.P, active, system, eq)
+        refine(problem.P, active, system, eq, 1.0)
         certificate = verify(problem, active, eq, pull)
         worst = max(certificate.stationarity, certificate.primal, certificate.dual)
         if worst <= _TOLERANCE or attempt == _REPAIRS or not worst < 1e3:
@@ -209,43 +165,40 @@ def solve_batch(
     aversion: _Array,
     turnover: _Array,
     cost: _Array,
-    lower: _Array,
-    upper: _Array,
-    counted: _Array,
+    box: _Array,
     warm: bool,
-    hold: _Signs,
-    trade: _Signs,
-    spent: _Signs,
+    signs: _Signs,
     weights: _Array,
-    pull_out: _Array,
-    pressure: _Array,
-    nu: _Array,
-    theta: _Array,
-    facts: _Array,
+    store: _Array,
     keep: bool,
-    C_out: _Array,
-    q_out: _Array,
-    sigma_out: _Array,
+    numbers: _Array,
     sources: int = SOURCES,
-) -> None:
+) -> int:
     """Solve instances of a batch (see `native.NativeSolver` for the meaning and shapes of the arrays).
 
-    With ``warm``, hold, trade, spent, weights, pressure, nu and theta hold an earlier solution on entry.
+    ``box`` [3, N] holds lower and upper bounds and what is counted; ``signs`` and ``store`` are as in `store`. With
+    ``warm``, these and the weights hold an earlier solution on entry. Returns how many
+    instances were not certified.
     """
     B, H, N = returns.shape
     K = covariance.shape[1]
-    P = np.empty((K, N, N))
-    r = np.empty((H, N))
-    c = np.empty((H, N))
-    exists = np.zeros((4, H, N))
-    centre = np.empty(N)
-    system = new_system(H, N)
-    point = new_point(H, N)
-    step = new_point(H, N)
-    gaps = new_gaps(H, N)
+    lower, upper, counted = box[0], box[1], box[2]
+    hold, trade, spent = open_signs(signs, B, H, N)
+    pull_out, pressure, nu, theta, facts, C_out, q_out, sigma_out = open_store(store, B, H, N, keep)
+    scratch = new_scratch(numbers)
+    P = slab(scratch, K, N, N)
+    r = matrix(scratch, H, N)
+    c = matrix(scratch, H, N)
+    exists = slab(scratch, 4, H, N)
+    centre = vector(scratch, N)
+    system = new_system(scratch, H, N)
+    point = new_point(scratch, H, N)
+    step = new_point(scratch, H, N)
+    gaps = new_gaps(scratch, H, N)
     active = new_active(H, N)
-    eq = new_equalities(H, N)
-    pull = np.empty((H, N))
+    eq = new_equalities(scratch, H, N)
+    pull = matrix(scratch, H, N)
+    doubtful = 0
     for b in range(first, B, stride):
         tau = turnover[b if turnover.shape[0] > 1 else 0]
         rate = cost[b if cost.shape[0] > 1 else 0]
@@ -255,6 +208,7 @@ def solve_batch(
         status = _check(returns[b], covariance[b], previous[b], lam, tau, rate, lower, upper)
         if status != CERTIFIED:
             facts[b, 0] = status
+            doubtful += 1
             continue
         size = 0.0
         for s in range(H):
@@ -267,9 +221,10 @@ def solve_batch(
             for i in range(N):
                 size = max(size, lam * abs(covariance[b, s, i, i]))
         alpha = 1.0 / size if size > 0.0 else 1.0
-        rho = _scaled_covariance(covariance[b], lam * alpha, P)
-        if not _is_convex(P, system.S):
+        rho = scaled_covariance(covariance[b], lam * alpha, P)
+        if not is_convex(P, system.S):
             facts[b, 0] = NOT_CONVEX
+            doubtful += 1
             continue
         for s in range(H):
             for i in range(N):
@@ -354,106 +309,6 @@ def solve_batch(
         facts[b, 2] = tries
         facts[b, 3] = 1.0 if warm and iterations == 0 else 0.0
         facts[b, 8] = alpha
-
-
-@compiled
-def differentiate_batch(
-    first: int,
-    stride: int,
-    upstream: _Array,
-    covariance: _Array,
-    previous: _Array,
-    aversion: _Array,
-    counted: _Array,
-    hold: _Signs,
-    trade: _Signs,
-    spent: _Signs,
-    weights: _Array,
-    facts: _Array,
-    kept: bool,
-    C_in: _Array,
-    q_in: _Array,
-    sigma_in: _Array,
-    grad_returns: _Array,
-    grad_covariance: _Array,
-    grad_previous: _Array,
-    grad_aversion: _Array,
-    grad_turnover: _Array,
-    grad_cost: _Array,
-    sources: int = SOURCES,
-) -> None:
-    """Vector-Jacobian products of instances of a batch.
-
-    With v, y the solution of  P v + Bᵀy = upstream,  B v = 0  over the active rows B:  ∂/∂r = v,  ∂/∂b = y,  and the
-    objective's other parameters follow from v and w. ``facts[b, 9]`` receives the residual, relative to the upstream.
-    """
-    B, H, N = upstream.shape
-    K = covariance.shape[1]
-    P = np.empty((K, N, N))
-    scratch = new_system(H, N)
-    eq = new_equalities(H, N)
-    for b in range(first, B, stride):
-        lam = aversion[b if aversion.shape[0] > 1 else 0]
-        alpha = facts[b, 8]
-        _scaled_covariance(covariance[b], lam * alpha, P)
-        active = Active(hold[b], trade[b], spent[b])
-        system = scratch
-        assemble_springs(P, active, scratch)
-        if kept:
-            system = System(
-                scratch.d,
-                scratch.m,
-                scratch.kappa,
-                scratch.gamma,
-                C_in[b],
-                q_in[b],
-                sigma_in[b],
-                scratch.S,
-                scratch.row,
-            )
-        else:
-            factor_stages(P, scratch)
-        size = 0.0
-        for s in range(H):
-            eq.nu[s] = 0.0
-            eq.theta[s] = 0.0
-            for i in range(N):
-                eq.x[s, i] = 0.0
-                eq.tie[s, i] = 0.0
-                eq.f[s, i] = upstream[b, s, i]
-                size = max(size, abs(upstream[b, s, i]))
-        residual = refine(P, active, system, eq)
-        facts[b, 9] = residual / size if size > 0.0 else 0.0
-        for s in range(K):
-            for i in range(N):
-                for k in range(N):
-                    grad_covariance[b, s, i, k] = 0.0
-        total = 0.0
-        for s in range(H):
-            stage = s if K > 1 else 0
-            grad_turnover[b, s] = eq.theta[s] if spent[b, s] == 1 else 0.0
-            for i in range(N):
-                v = alpha * eq.x[s, i]
-                grad_returns[b, s, i] = v
-                before = eq.x[s - 1, i] if s > 0 else 0.0
-                kind = trade[b, s, i]
-                sign = 0.0
-                if kind == 2:
-                    if counted[i] > 0.0:
-                        sign = np.sign(weights[b, s, i] - (weights[b, s - 1, i] if s > 0 else previous[b, i]))
-                else:
-                    sign = kind
-                grad_cost[b, s, i] = -alpha * sign * (eq.x[s, i] - before)
-                for k in range(N):
-                    half = 0.5 * lam * v * weights[b, s, k]
-                    grad_covariance[b, stage, i, k] -= half
-                    grad_covariance[b, stage, k, i] -= half
-                    total -= v * 0.5 * (covariance[b, stage, i, k] + covariance[b, stage, k, i]) * weights[b, s, k]
-        grad_aversion[b] = total
-        for i in range(N):
-            kind = trade[b, 0, i]
-            grad_previous[b, i] = 0.0
-            if kind == 0:
-                grad_previous[b, i] = eq.tie[0, i]
-            elif kind != 2 and spent[b, 0] == 1:
-                grad_previous[b, i] = kind * eq.theta[0]
+        if facts[b, 0] != CERTIFIED:
+            doubtful += 1
+    return doubtful
