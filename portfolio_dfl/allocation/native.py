@@ -92,14 +92,16 @@ class NativeResult:
         """Multipliers, facts and factor, as views."""
         from portfolio_dfl.allocation.kernels.store import view_store
 
-        return view_store(self.store, *self.weights.shape, self.kept)
+        B, H, N = self.weights.shape
+        return view_store(self.store, B, H, N, self.kept)
 
     @property
     def active(self) -> Signs:
         """The active set, as views."""
         from portfolio_dfl.allocation.kernels.store import view_signs
 
-        return view_signs(self.signs, *self.weights.shape)
+        B, H, N = self.weights.shape
+        return view_signs(self.signs, B, H, N)
 
 
 @dataclass(slots=True)
