@@ -7,7 +7,11 @@ lost.
 
 from __future__ import annotations
 
+import signal
+import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, Literal, TypeVar
 
 from portfolio_dfl.errors import ConfigError, PortfolioError
@@ -18,14 +22,17 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 Backend = Literal["sequential", "loky", "dask", "ray"]
 
-# How often an engine may lose the worker of one piece of work before it gives up.
+# How often ray may lose the worker of one piece of work before it gives up; dask has its own setting.
 _RETRIES = 3
+_PATIENCE_S = 20
+_RESUME = "resume the study: what was finished is kept"
 
 
 def fan_out(
     function: Callable[[Argument], Result],
     arguments: Sequence[Argument],
     *,
+    names: Sequence[str],
     backend: Backend = "sequential",
     workers: int = 1,
     address: str | None = None,
@@ -38,6 +45,8 @@ def fan_out(
         Pure, importable and picklable, as are its arguments and results.
     arguments : sequence
         One call each.
+    names : sequence of str
+        What each call is, for its error.
     backend : {"sequential", "loky", "dask", "ray"}
         Where the calls run.
     workers : int
@@ -50,72 +59,91 @@ def fan_out(
     ConfigError
         If a backend is not installed or its cluster does not answer.
     PortfolioError
-        If a process died, as it does when memory runs out.
+        If processes died and the backend gave up, as when memory runs out; or the cluster was lost.
 
-    Errors of ``function`` itself are raised as they are.
+    Errors of ``function`` itself keep their type, whichever process they come from; a ``PortfolioError`` begins
+    with the call's name, any other carries it as a note.
     """
     if not arguments:
         return iter(())
+    call: _Call[Argument, Result] = _Call(function)
+    calls = list(zip(range(len(arguments)), names, arguments, strict=True))
     if backend == "sequential":
-        return ((position, function(argument)) for position, argument in enumerate(arguments))
+        return (call(*each) for each in calls)
     if backend == "loky":
-        return _loky(function, arguments, workers)
+        return _loky(call, calls, workers)
     if address is None:
         raise ConfigError(f"execution.backend {backend} needs execution.address, that of a running cluster")
     if backend == "dask":
-        return _dask(function, arguments, address)
-    return _ray(function, arguments, address)
+        return _dask(call, calls, address)
+    return _ray(call, calls, address)
 
 
-class _Numbered(Generic[Argument, Result]):
-    """A call that returns its position too, for results that arrive in any order."""
+class _Call(Generic[Argument, Result]):
+    """A call that returns its position too, for results that arrive in any order, and names its errors."""
 
     def __init__(self, function: Callable[[Argument], Result]) -> None:
         self.function = function
 
-    def __call__(self, position: int, argument: Argument) -> tuple[int, Result]:
-        return position, self.function(argument)
+    def __call__(self, position: int, name: str, argument: Argument) -> tuple[int, Result]:
+        try:
+            return position, self.function(argument)
+        except PortfolioError as error:
+            raise type(error)(f"{name}: {error}") from error
+        except Exception as error:
+            error.add_note(f"This was raised by: {name}")
+            raise
 
 
 def _loky(
-    function: Callable[[Argument], Result], arguments: Sequence[Argument], workers: int
+    call: _Call[Argument, Result], calls: Sequence[tuple[int, str, Argument]], workers: int
 ) -> Iterator[tuple[int, Result]]:
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    call = delayed(_Numbered(function))
-    calls = (call(position, argument) for position, argument in enumerate(arguments))
+    called = (delayed(call)(*each) for each in calls)
     try:
-        yield from Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")(calls)
+        yield from Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")(called)
     except BrokenProcessPool as error:
         raise PortfolioError(
-            "a worker process died, most often because memory ran out; use fewer execution.workers "
-            "and resume the study: what was finished is kept"
+            f"a worker process died, most often because memory ran out; use fewer execution.workers and {_RESUME}"
         ) from error
 
 
 def _dask(
-    function: Callable[[Argument], Result], arguments: Sequence[Argument], address: str
+    call: _Call[Argument, Result], calls: Sequence[tuple[int, str, Argument]], address: str
 ) -> Iterator[tuple[int, Result]]:
     try:
         from distributed import Client, as_completed
+        from distributed.client import FutureCancelledError
+        from distributed.comm import CommClosedError
+        from distributed.scheduler import KilledWorker
     except ImportError as error:
         raise ConfigError("execution.backend dask is not installed: pip install 'portfolio-dfl[dask]'") from error
     try:
-        client = Client(address, timeout="20s", set_as_default=False)
+        client = Client(address, timeout=_PATIENCE_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise ConfigError(f"no dask scheduler answers at {address}: {error}") from error
     with client:
-        positions = {
-            client.submit(function, argument, pure=False, retries=0): position
-            for position, argument in enumerate(arguments)
-        }
-        for future, result in as_completed(list(positions), with_results=True):
-            yield positions[future], result
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE_S)
+        except TimeoutError as error:
+            raise ConfigError(f"the dask cluster at {address} has no workers; start some") from error
+        names = {client.submit(call, *each, pure=False): each[1] for each in calls}
+        try:
+            for _, result in as_completed(list(names), with_results=True):
+                yield result
+        except KilledWorker as error:
+            name = next(name for future, name in names.items() if future.key == error.task)
+            raise PortfolioError(
+                f"{name}: dask gave up, for its workers died {error.allowed_failures + 1} times; {_RESUME}"
+            ) from error
+        except (FutureCancelledError, CommClosedError) as error:
+            raise PortfolioError(f"the dask cluster at {address} was lost; start it again and {_RESUME}") from error
 
 
 def _ray(
-    function: Callable[[Argument], Result], arguments: Sequence[Argument], address: str
+    call: _Call[Argument, Result], calls: Sequence[tuple[int, str, Argument]], address: str
 ) -> Iterator[tuple[int, Result]]:
     try:
         import ray
@@ -123,20 +151,54 @@ def _ray(
         raise ConfigError("execution.backend ray is not installed: pip install 'portfolio-dfl[ray]'") from error
     started = not ray.is_initialized()
     if started:
+        _require_listener(address)
         try:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            with _own_handlers():
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ConfigError(f"no ray cluster answers at {address}: {error}") from error
+            raise ConfigError(f"cannot connect to a ray cluster at {address}: {error}") from error
     try:
-        remote = ray.remote(max_retries=_RETRIES)(function)
-        waiting = {remote.remote(argument): position for position, argument in enumerate(arguments)}
+        remote = ray.remote(max_retries=_RETRIES)(_run_on_ray)
+        shared = ray.put(call)
+        names = {remote.remote(shared, *each): each[1] for each in calls}
+        waiting = list(names)
         while waiting:
-            (done,), _ = ray.wait(list(waiting), num_returns=1)
-            position = waiting.pop(done)
+            (done,), waiting = ray.wait(waiting, num_returns=1)
             try:
-                yield position, ray.get(done)
+                yield ray.get(done)
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from error
+            except ray.exceptions.RayError as error:
+                raise PortfolioError(f"{names[done]}: ray gave up: {error}; {_RESUME}") from error
     finally:
         if started:
             ray.shutdown()
+
+
+def _run_on_ray(call: _Call[Argument, Result], position: int, name: str, argument: Argument) -> tuple[int, Result]:
+    return call(position, name, argument)
+
+
+def _require_listener(address: str) -> None:
+    """Ask whether anything listens at all: ray itself would try for minutes where nothing does."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigError(f"execution.address {address} is no address of a ray cluster; write host:port")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE_S).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"no ray cluster answers at {address}: {error}") from error
+
+
+@contextmanager
+def _own_handlers() -> Iterator[None]:
+    """Put signal handlers back that a library replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -8,22 +8,32 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 __all__ = ["closed_on_signal", "uninterrupted"]
 
+_SIGNALS = [number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")]
+# Signals within this time are one request: a second Ctrl-C must not break off the closing that the first one began.
+_ONE_REQUEST_S = 2.0
+
 
 class _State(threading.local):
     depth = 0
     pending: int | None = None
+    taken: int | None = None
+    taken_at = 0.0
 
 
 _state = _State()
 
 
 def _leave(number: int) -> None:
+    if _state.taken is not None and time.monotonic() - _state.taken_at < _ONE_REQUEST_S:
+        return
+    _state.taken, _state.taken_at = number, time.monotonic()
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)
@@ -51,13 +61,25 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def closed_on_signal() -> Iterator[None]:
-    """Let Ctrl-C and a termination signal unwind the stack, so that what is open is closed."""
+    """Let Ctrl-C, a termination signal and a lost terminal unwind the stack, so that what is open is closed.
+
+    Signals that are ignored, as under ``nohup``, stay ignored.
+    """
     if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
         yield
         return
-    before = {number: signal.signal(number, _on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in _SIGNALS}
+    heard = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, _on_signal)]
+    for number in heard:
+        signal.signal(number, _on_signal)
     try:
         yield
+    except SystemExit:
+        if _state.taken == signal.SIGINT:  # Lightning makes an exit of a Ctrl-C during a fit
+            raise KeyboardInterrupt from None
+        raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if heard:
+            _state.taken = _state.pending = None
+        for number in heard:
+            signal.signal(number, before[number])

@@ -1,16 +1,21 @@
 """What a study leaves on disk while it runs, so that it can go on after any interruption.
 
 A run folder holds the configuration, the prices that were used, and one file a trained window, named by the
-digest of everything that decides the window's outcome. Files appear whole or not at all.
+digest of everything that decides the window's outcome. Files appear whole or not at all; what is damaged later is
+noticed, for every file's own digest is kept too.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import logging
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["RunFolder", "read_window"]
 
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
+_SUMS, _LOCK = "SHA256SUMS", ".lock"
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,13 @@ class RunFolder:
         """Make a new folder under ``tracking.folder`` with what a resumption needs."""
         root = config.tracking.folder
         name = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-        draft = root / f".{name}.partial"
-        (draft / _WINDOWS).mkdir(parents=True)
-        (draft / _CONFIG).write_text(config.to_yaml(), encoding="utf-8")
-        prices.to_parquet(draft / _PRICES)
-        flags.to_parquet(draft / _FLAGS)
-        draft.rename(root / name)
+        draft = cls(root / f".{name}.partial")
+        draft._write(_CONFIG, config.to_yaml().encode())
+        draft._write(_PRICES, _parquet(prices))
+        draft._write(_FLAGS, _parquet(flags))
+        draft._write(_SUMS, draft._sums().encode())
+        (draft.path / _WINDOWS).mkdir()
+        draft.path.rename(root / name)
         return cls(root / name)
 
     @classmethod
@@ -59,14 +66,36 @@ class RunFolder:
         Raises
         ------
         TrackingError
-            If there is none, naming the runs that there are.
+            If there is none, naming the runs that there are; or if what it was started with has changed.
         """
         for candidate in (Path(run), Path(root) / run):
             if (candidate / _CONFIG).is_file():
-                return cls(candidate.resolve() if candidate.name in ("", ".", "..") else candidate)
-        found = sorted(path.parent.name for path in Path(root).glob(f"*/{_CONFIG}"))
+                folder = cls(candidate.resolve() if candidate.name in ("", ".", "..") else candidate)
+                folder._verify()
+                return folder
+        found = sorted(path.parent.name for path in Path(root).glob(f"[!.]*/{_CONFIG}"))
         known = f"there are {', '.join(found[-5:])}" if found else "there are none"
         raise TrackingError(f"no run {run} here or under {root}; {known}")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from working on the run, and remove what an interrupted write left behind.
+
+        Raises
+        ------
+        TrackingError
+            If another process is working on it.
+        """
+        from filelock import FileLock, Timeout
+
+        try:
+            lock = FileLock(self.path / _LOCK, timeout=0).acquire()
+        except Timeout as error:
+            raise TrackingError(f"another process is working on run {self.name}; wait for it or stop it") from error
+        with lock:
+            for leftover in self.path.rglob(".*.partial"):
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            yield
 
     def config(self) -> StudyConfig:
         """The configuration the run was started with."""
@@ -84,41 +113,83 @@ class RunFolder:
         """Keep a finished window."""
         import torch
 
-        plain = _plain(window)
-        self._write(f"{_WINDOWS}/{window.key}.pt", lambda path: torch.save(plain, path))
+        content = io.BytesIO()
+        torch.save(_plain(window), content)
+        self._write(f"{_WINDOWS}/{window.key}.{_digest(content.getvalue())}.pt", content.getvalue())
 
     def window_file(self, window: TrainedWindow) -> Path:
         """Where a finished window is kept."""
-        return self.path / _WINDOWS / f"{window.key}.pt"
+        return next((self.path / _WINDOWS).glob(f"{window.key}.*.pt"))
 
     def load_windows(self) -> dict[str, TrainedWindow]:
-        """Finished windows by key."""
-        windows = [read_window(file) for file in sorted((self.path / _WINDOWS).glob("[!.]*.pt"))]
-        return {window.key: window for window in windows}
+        """Finished windows by key; a damaged file is removed with a warning, as if its window had not finished."""
+        windows = {}
+        for file in sorted((self.path / _WINDOWS).glob("[!.]*.pt")):
+            key, _, digest = file.stem.partition(".")
+            if _digest(file.read_bytes()) == digest:
+                windows[key] = read_window(file)
+            else:
+                logging.getLogger(__name__).warning("%s is damaged: its window is trained again", file)
+                file.unlink()
+        return windows
 
     def save_frame(self, name: str, frame: pd.DataFrame) -> Path:
         """Write a frame as Parquet; ``name`` may name a folder too."""
-        return self._write(f"{name}.parquet", frame.to_parquet)
+        return self._write(f"{name}.parquet", _parquet(frame))
 
     def read_frame(self, name: str) -> pd.DataFrame:
-        """Read a frame that :meth:`save_frame` wrote."""
-        return pd.read_parquet(self.path / f"{name}.parquet")
+        """Read a frame that :meth:`save_frame` wrote.
+
+        Raises
+        ------
+        TrackingError
+            If the file is missing or damaged.
+        """
+        from pyarrow import ArrowException
+
+        file = self.path / f"{name}.parquet"
+        try:
+            return pd.read_parquet(file, page_checksum_verification=True)
+        except (OSError, ArrowException) as error:
+            raise TrackingError(
+                f"{file} cannot be read: {error}; `portfolio-dfl resume {self.name}` writes it again"
+            ) from error
 
     def save_text(self, name: str, text: str) -> Path:
         """Write a text file."""
-        return self._write(name, lambda path: path.write_text(text, encoding="utf-8"))
+        return self._write(name, text.encode())
 
-    def clear_partial(self) -> None:
-        """Remove what an interrupted write left behind."""
-        for leftover in self.path.rglob(".*.partial"):
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    def _sums(self) -> str:
+        """Digests of what the run was started with, in the format of ``sha256sum``."""
+        names = (_CONFIG, _PRICES, _FLAGS)
+        return "".join(f"{_digest((self.path / name).read_bytes())}  {name}\n" for name in names)
 
-    def _write(self, name: str, write: Callable[[Path], object]) -> Path:
+    def _verify(self) -> None:
+        try:
+            kept, found = (self.path / _SUMS).read_text(encoding="utf-8"), self._sums()
+        except OSError as error:
+            raise TrackingError(f"run {self.name} is not complete: {error}; start the study again") from error
+        changed = sorted({line.split()[-1] for line in set(kept.splitlines()) ^ set(found.splitlines())})
+        if changed:
+            raise TrackingError(
+                f"run {self.name} is not what it was started with: {', '.join(changed)} changed or damaged; "
+                "a changed study is a new one: start it again"
+            )
+
+    def _write(self, name: str, content: bytes) -> Path:
+        """Let a file appear with all its content, which outlasts a loss of power too."""
         target = self.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.partial")
-        write(partial)
-        os.replace(partial, target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise TrackingError(f"cannot write {target}: {error}; what was written before is kept") from error
         return target
 
 
@@ -127,6 +198,14 @@ def read_window(file: Path) -> TrainedWindow:
     import torch
 
     return _restored(torch.load(file, weights_only=True))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    return frame.to_parquet(write_page_checksum=True)
 
 
 def _plain(window: TrainedWindow) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portfolio_dfl.config import STRATEGIES, StudyConfig
+from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.interruption import closed_on_signal
 from portfolio_dfl.run_folder import RunFolder
 from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
@@ -98,6 +99,7 @@ def resume_study(
     run: str | os.PathLike[str],
     *,
     root: str | os.PathLike[str] = "runs",
+    overrides: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> StudyResult:
     """Continue an interrupted study at the window where it stopped, to the same numbers.
@@ -110,14 +112,24 @@ def resume_study(
         The run's folder, or its name under ``root``.
     root : path
         Folder of runs.
+    overrides : sequence of str
+        Other values of ``execution``, such as ``execution.workers=1``: where the rest runs changes no number.
     progress : callable, optional
         Told of finished windows and walks, those from before included.
+
+    Raises
+    ------
+    ConfigError
+        If an override changes anything but ``execution``.
+    TrackingError
+        If there is no such run, another process works on it, or what it was started with is damaged.
     """
     from portfolio_dfl.data.panel import PricePanel
 
     folder = RunFolder.open(run, root)
-    folder.clear_partial()
-    config = folder.config()
+    config = folder.config().override(list(overrides))
+    if config.model_copy(update={"execution": folder.config().execution}) != folder.config():
+        raise ConfigError("a study that goes on may change where it runs, execution.*, and nothing else")
     panel = PricePanel(folder.prices())
     span = decision_span(config, panel.returns)
     return _complete(config, folder, panel, span, progress)
@@ -135,12 +147,12 @@ def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
 def _complete(
     config: StudyConfig, folder: RunFolder, panel: PricePanel, span: Span, progress: Progress | None
 ) -> StudyResult:
-    """Do what is not done yet, in a run folder that exists."""
-    begin, show = time.perf_counter(), progress or _silent
-    with _tracked(config, folder, panel.sha256) as (parent, facts, children):
+    """Do what is not done yet, in a run folder that exists; ``config`` may differ from its own in ``execution``."""
+    begin, show, recorded = time.perf_counter(), progress or _silent, folder.config()
+    with _tracked(recorded, folder, panel.sha256) as (parent, facts, children):
         windows = train(config, folder, panel.returns, span, children, show)
         walks = walk(config, panel.returns, span, windows, show)
-        result = evaluate(config, folder, panel.returns, span, windows, walks, facts, parent)
+        result = evaluate(recorded, folder, panel.returns, span, windows, walks, facts, parent)
         record(result, folder, windows, children, parent, time.perf_counter() - begin)
     return result
 
@@ -160,13 +172,10 @@ def _tracked(
         "solver": config.allocation.solver,
         **versions(),
     }
-    earlier = store.find_run({"run_folder": folder.name})
     tags = {"kind": "study", "run_folder": folder.name, "mlflow.source.name": "portfolio-dfl", **facts}
-    with (
-        closed_on_signal(),
-        tracked_run(store, folder.name, resume=earlier, tags=tags) as parent,
-        ExitStack() as stack,
-    ):
+    with closed_on_signal(), folder.held(), ExitStack() as stack:
+        earlier = store.find_run({"run_folder": folder.name})
+        parent = stack.enter_context(tracked_run(store, folder.name, resume=earlier, tags=tags))
         parent.log_params(config.flat())
         parent.log_file(folder.path / "config.yaml")
         children = {

@@ -59,12 +59,14 @@ def train(
         outcome |= {place: finished[key] for place, key in keys.items() if key in finished}
         missing = [place for place in places if place not in outcome]
         show("Training windows", len(outcome), len(trained) * len(dates))
-        for position, window in _spread(config, train_window, [tasks[place] for place in missing]):
+        names = [f"training {lane.label} on {dates[number].date()}" for lane, number in missing]
+        for position, window in _spread(config, train_window, [tasks[place] for place in missing], names):
             lane, number = missing[position]
             folder.save_window(window)
             outcome[lane, number] = window
-            children[lane].log_metrics(window_metrics(window), step=number)
-            logged[lane].add(number)
+            if number not in logged[lane]:
+                children[lane].log_metrics(window_metrics(window), step=number)
+                logged[lane].add(number)
             show("Training windows", len(outcome), len(trained) * len(dates))
         if config.training.warm_start:
             for lane, number in places:
@@ -83,7 +85,7 @@ def walk(config: StudyConfig, returns: pd.DataFrame, span: Span, windows: Window
     ]
     walks: dict[int, Walk] = {}
     show("Backtest", 0, len(tasks))
-    for position, result in _spread(config, take_walk, tasks):
+    for position, result in _spread(config, take_walk, tasks, [f"backtesting {task.lane.label}" for task in tasks]):
         walks[position] = result
         show("Backtest", len(walks), len(tasks))
     return [walks[position] for position in range(len(tasks))]
@@ -144,11 +146,13 @@ def record(
             run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
             _record_model(result, folder, run, lane, windows[lane], tickers=list(book.trades.columns))
     parent.log_file(result.report)
-    folder.save_text("facts.json", json.dumps(dict(result.facts), indent=1))
     for name, frame in result.tables().items():
         parent.log_file(folder.save_frame(f"tables/{name}", frame), "tables")
+    folder.save_text("facts.json", json.dumps(dict(result.facts), indent=1))  # last: it says that all is there
     parent.set_tags({"failed_windows": len(result.failed_windows)})
-    parent.log_metrics({"seconds": seconds, "retrainings": float(len(result.windows))})
+    parent.log_metrics({"retrainings": float(len(result.windows))})
+    if not parent.logged_steps("seconds"):
+        parent.log_metrics({"seconds": seconds})
 
 
 def _record_model(
@@ -183,12 +187,13 @@ def _record_model(
 
 
 def _spread(
-    config: StudyConfig, function: Callable[[Argument], Result], arguments: Sequence[Argument]
+    config: StudyConfig, function: Callable[[Argument], Result], arguments: Sequence[Argument], names: Sequence[str]
 ) -> Iterator[tuple[int, Result]]:
     execution = config.execution
     return fan_out(
         function,
         arguments,
+        names=names,
         backend=execution.backend,
         workers=execution.workers,
         address=execution.address,

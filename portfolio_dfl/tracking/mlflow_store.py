@@ -33,6 +33,7 @@ _PARAMS_A_BATCH = 100
 # MLflow keeps long values only up to its column width; the YAML artifact holds them whole.
 _PARAM_LENGTH = 500
 _SERVER_PATIENCE_S = 10.0
+_ERROR = "error"
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,12 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
             _require_answer(uri)
         return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, None))
     root.mkdir(parents=True, exist_ok=True)
-    local = f"sqlite:///{root / 'mlflow.db'}"
+    database = root / "mlflow.db"
+    local = f"sqlite:///{database}"
     # Several first users of a fresh SQLite store would each create its tables.
     with FileLock(str(root / ".mlflow.lock"), timeout=300):
+        if not database.exists():
+            _create(database)
         location = (root / "artifacts" / experiment).as_uri()
         return StudyStore(local, experiment, _experiment_id(_client(local), experiment, location))
 
@@ -122,13 +126,15 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
 class TrackedRun:
     """An MLflow run that is being written.
 
-    NaN and infinities are left out: MLflow would draw them as numbers.
+    NaN and infinities are left out: MLflow would draw them as numbers. What a run that goes on has on record already
+    is not recorded twice.
     """
 
-    def __init__(self, store: StudyStore, run_id: str) -> None:
+    def __init__(self, store: StudyStore, run_id: str, *, resumed: bool = False) -> None:
         self.store = store
         self.run_id = run_id
         self._client = store.client
+        self._earlier: dict[str, set[tuple[int, float]]] | None = None if resumed else {}
 
     def log_params(self, params: Mapping[str, object]) -> None:
         """Record parameters by name; nested values should be flat already."""
@@ -152,7 +158,7 @@ class TrackedRun:
             Metric(name, float(value), now, step)
             for step, metrics in series.items()
             for name, value in metrics.items()
-            if math.isfinite(value)
+            if math.isfinite(value) and (step, float(value)) not in self._recorded(name)
         ]
         with _reported("metrics"):
             for begin in range(0, len(entries), _METRICS_A_BATCH):
@@ -162,6 +168,18 @@ class TrackedRun:
         """Steps at which a metric was recorded before, as after an interruption."""
         with _reported("metrics"):
             return {int(entry.step) for entry in self._client.get_metric_history(self.run_id, metric)}
+
+    def _recorded(self, metric: str) -> set[tuple[int, float]]:
+        """Steps and values of a metric from before an interruption."""
+        with _reported("metrics"):
+            if self._earlier is None:
+                names = self._client.get_run(self.run_id).data.metrics
+                histories = {name: self._client.get_metric_history(self.run_id, name) for name in names}
+                self._earlier = {
+                    name: {(int(entry.step), float(entry.value)) for entry in history}
+                    for name, history in histories.items()
+                }
+        return self._earlier.get(metric, set())
 
     def set_tags(self, tags: Mapping[str, object]) -> None:
         """Record tags; a tag set again is replaced."""
@@ -174,6 +192,11 @@ class TrackedRun:
         """Store a copy of a file among the run's artifacts."""
         with _reported(f"artifact {Path(path).name}"):
             self._client.log_artifact(self.run_id, str(path), folder)
+
+    def end(self, status: str) -> None:
+        """Give the run its last status: FINISHED, FAILED or KILLED."""
+        with _reported(f"the end of run {self.run_id}"):
+            self._client.set_terminated(self.run_id, status=status)
 
     def log_folder(self, path: str | os.PathLike[str], folder: str) -> None:
         """Store a copy of a folder's contents among the run's artifacts."""
@@ -206,29 +229,38 @@ def tracked_run(
         Tags known at the start.
     """
     client = store.client
-    run_id: str | None = None
-    status = "KILLED"  # what an exception that is no error leaves: KeyboardInterrupt, SystemExit
+    run_id = resume
     try:
         with _reported(f"run {name}"):
-            if resume is None:
+            if run_id is None:
                 first = {"mlflow.parentRunId": parent.run_id} if parent else {}
                 first |= {key: str(value) for key, value in (tags or {}).items()}
-                run_id = client.create_run(store.experiment_id, run_name=name, tags=first).info.run_id
+                run_id = str(client.create_run(store.experiment_id, run_name=name, tags=first).info.run_id)
             else:
-                client.update_run(resume, status="RUNNING")
-                run_id = resume
-        run = TrackedRun(store, run_id)
+                client.update_run(run_id, status="RUNNING")
+                if _ERROR in client.get_run(run_id).data.tags:
+                    client.delete_tag(run_id, _ERROR)
+        run = TrackedRun(store, run_id, resumed=resume is not None)
         yield run
-        status = "FINISHED"
-    except Exception as error:
-        status = "FAILED"
+        run.end("FINISHED")
+    except BaseException as error:
         if run_id is not None:
-            TrackedRun(store, run_id).set_tags({"error": f"{type(error).__name__}: {error}"[:_PARAM_LENGTH]})
+            _end_after(error, TrackedRun(store, run_id))
         raise
-    finally:
-        if run_id is not None:
-            with uninterrupted():
-                client.set_terminated(run_id, status=status)
+
+
+def _end_after(error: BaseException, run: TrackedRun) -> None:
+    """End a run that an error, Ctrl-C or a signal broke off; trouble on the way matters less than that did."""
+    failed = isinstance(error, Exception)  # others are KeyboardInterrupt and SystemExit
+    try:
+        with uninterrupted():
+            if urlsplit(run.store.uri).scheme in ("http", "https"):
+                _require_answer(run.store.uri)
+            if failed:
+                run.set_tags({_ERROR: f"{type(error).__name__}: {error}"[:_PARAM_LENGTH]})
+            run.end("FAILED" if failed else "KILLED")
+    except TrackingError as trouble:
+        error.add_note(f"run {run.run_id} could not be ended: {trouble}")
 
 
 def _client(uri: str) -> MlflowClient:
@@ -241,6 +273,16 @@ def _client(uri: str) -> MlflowClient:
     for chatty in ("alembic", "mlflow.store"):  # one line a table on a fresh store, one a model version
         logging.getLogger(chatty).setLevel(logging.WARNING)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def _create(database: Path) -> None:
+    """Make a fresh SQLite store under another name first: one whose making was broken off could never be opened."""
+    draft = database.with_name(f".{database.name}.partial")
+    for leftover in database.parent.glob(f"{draft.name}*"):
+        leftover.unlink()
+    with _reported(f"a new store {database}"):
+        _client(f"sqlite:///{draft}").search_experiments(max_results=1)
+    os.replace(draft, database)
 
 
 def _experiment_id(client: MlflowClient, name: str, location: str | None) -> str:
