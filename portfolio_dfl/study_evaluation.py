@@ -160,7 +160,10 @@ def _scores(
     rows = {}
     for walked in walks:
         lane, book = walked.lane, books[walked.lane]
-        other = _counterpart(lane, section.reference, list(books))
+        others = {
+            name: _counterpart(lane, strategy, list(books))
+            for name, strategy in (("cost", section.reference), ("holding", "buy_and_hold"))
+        }
         deflated = np.nan
         if lane in tried and sharpes:
             deflated = deflated_sharpe(
@@ -172,7 +175,10 @@ def _scores(
         rows[lane.label] = {
             "mse": _mean(walked.squared_errors),
             "regret": _mean(regrets[lane]),
-            "break_even_cost": np.nan if other is None else break_even_cost(book, books[other]),
+            **{
+                f"break_even_{name}": np.nan if other is None else break_even_cost(book, books[other])
+                for name, other in others.items()
+            },
             "deflated_sharpe": deflated,
             "trials": len(tried) + section.earlier_trials,
         }
@@ -182,8 +188,8 @@ def _scores(
 
 
 def _counterpart(lane: Lane, reference: str, others: Sequence[Lane]) -> Lane | None:
-    """The reference's lane of the same seed, or its only one; None for the reference itself."""
-    if lane.strategy == reference:
+    """The reference's lane of the same seed, or its first; None for the reference itself and for the ceiling."""
+    if lane.strategy == reference or lane.foresight:
         return None
     candidates = [other for other in others if other.strategy == reference]
     same = [other for other in candidates if other.seed == lane.seed]

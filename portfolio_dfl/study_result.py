@@ -41,7 +41,8 @@ class StudyResult:
         The metrics again at several cost levels, rows (strategy, cost rate).
     scores : DataFrame
         One row a strategy: ``mse`` of its forecasts beside ``regret``, ``break_even_cost`` against the reference
-        (of the same seed), ``deflated_sharpe`` and the number of ``trials`` that it counts.
+        (of the same seed), ``break_even_holding`` against buy and hold, ``deflated_sharpe`` and the number of
+        ``trials`` that it counts.
     comparison : DataFrame or None
         Differences to the reference with intervals, rows (strategy, statistic), averages over the seeds of both.
     regrets : mapping of label to Series

@@ -54,7 +54,12 @@ METRICS: dict[str, Metric] = {
 SCORES: dict[str, Metric] = {
     "mse": Metric("MSE", "{:.4g}", "mean squared error of the forecasts that were decided with"),
     "regret": Metric("Regret", "{:.4g}", "realised loss of a decision above the least possible in hindsight, mean"),
-    "break_even_cost": Metric("Break-even cost", "{:.3%}", "cost rate at which the lead over the reference is gone"),
+    "break_even_cost": Metric(
+        "Break-even",
+        "{:.3%}",
+        "cost rate at which the lead in final wealth over the reference is gone (∞: never, –: no lead)",
+    ),
+    "break_even_holding": Metric("… over holding", "{:.3%}", "the same against buying and holding"),
     "deflated_sharpe": Metric(
         "Deflated Sharpe", "{:.3f}", "probability that the true Sharpe ratio beats the best of as many worthless trials"
     ),

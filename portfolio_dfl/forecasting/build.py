@@ -2,11 +2,14 @@
 
 A predictor is any ``nn.Module`` made by ``factory(n_assets, lookback, horizon, **options)`` whose
 ``forward`` maps features [B, lookback, N] (simple daily returns up to and including the decision date,
-oldest first) to expected returns [B, H, N] of the H days after it.
+oldest first) to expected returns [B, H, N] of the H days after it. In a configuration that is
+``forecasting.predictor: package.module:Class``, found on Python's path or in the working directory.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -108,6 +111,9 @@ def _resolve(name: str) -> PredictorFactory:
             f"unknown predictor {name!r}; use one of {', '.join(PREDICTORS)}, or 'package.module:Class' for your own"
         )
     module, _, attribute = name.partition(":")
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)  # as `python -m` does; a console script does not
     try:
         found: PredictorFactory = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:

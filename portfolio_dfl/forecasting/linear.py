@@ -19,19 +19,25 @@ class LinearPredictor(nn.Module):
     ----------
     n_assets, lookback, horizon : int
         N, the days of past returns seen, and the days H forecast.
+    start : float
+        Size of the first forecasts, drawn at random: the root mean square, for independent features, of
+        forecasts over features (in units of a day's volatility where the predictor is scaled). At 0, the
+        default, training starts from zero forecasts, and where it draws nothing else all seeds coincide.
 
     Notes
     -----
-    Starts at zero, not at torch's random default: uniform biases of ±1/√(lookback·N) are thirty times a
-    daily return, so that the first portfolios would sit at a vertex of the simplex, where the decision has
-    no gradient. From zero forecasts the first decision is the minimum-variance one, which moves with them.
+    Does not start at torch's random default: uniform biases of ±1/√(lookback·N) are thirty times a daily
+    return, so that the first portfolios would sit at a vertex of the simplex, where the decision has no
+    gradient. From zero forecasts the first decision is the minimum-variance one, which moves with them.
     """
 
-    def __init__(self, n_assets: int, lookback: int, horizon: int) -> None:
+    def __init__(self, n_assets: int, lookback: int, horizon: int, start: float = 0.0) -> None:
         super().__init__()
+        if not start >= 0.0:
+            raise TrainingError(f"start must be at least 0, got {start}")
         self.n_assets, self.lookback, self.horizon = n_assets, lookback, horizon
         self.map = nn.Linear(self.n_regressors, horizon * n_assets, dtype=torch.float64)
-        nn.init.zeros_(self.map.weight)
+        nn.init.normal_(self.map.weight, std=start / self.n_regressors**0.5)
         nn.init.zeros_(self.map.bias)
 
     @property
@@ -62,9 +68,18 @@ class MomentumPredictor(LinearPredictor):
     windows : sequence of int, optional
         Trailing days of each mean, at most `lookback`; by default the whole window, a half, a quarter and
         an eighth of it.
+    start : float
+        As for `LinearPredictor`.
     """
 
-    def __init__(self, n_assets: int, lookback: int, horizon: int, windows: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        n_assets: int,
+        lookback: int,
+        horizon: int,
+        windows: Sequence[int] | None = None,
+        start: float = 0.0,
+    ) -> None:
         if windows is None:
             windows = sorted({max(lookback // part, 1) for part in (1, 2, 4, 8)})
         if not windows or len(set(windows)) < len(windows) or min(windows) < 1 or max(windows) > lookback:
@@ -73,7 +88,7 @@ class MomentumPredictor(LinearPredictor):
                 f"got {list(windows)}"
             )
         self.windows = sorted(windows)
-        super().__init__(n_assets, lookback, horizon)
+        super().__init__(n_assets, lookback, horizon, start)
 
     @property
     def n_regressors(self) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,6 +58,34 @@ def test_named_predictors_start_at_zero_in_double_precision_and_learn(name: str)
     assert torch.equal(forecasts, torch.zeros(5, HORIZON, ASSETS, dtype=torch.float64))
     (forecasts * normal(5, HORIZON, ASSETS, seed=2)).sum().backward()
     assert any(parameter.grad is not None and parameter.grad.any() for parameter in predictor.parameters())
+
+
+@pytest.mark.parametrize("name", ["linear", "momentum"])
+def test_first_forecasts_of_a_linear_predictor_have_the_size_asked_for_and_differ_by_seed(name: str) -> None:
+    features = torch.eye(LOOKBACK * ASSETS, dtype=torch.float64).reshape(-1, LOOKBACK, ASSETS)
+    forecasts = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        predictor = build_predictor(name, n_assets=ASSETS, lookback=LOOKBACK, horizon=40, scaled=False, start=0.05)
+        assert isinstance(predictor, LinearPredictor)
+        regressors = torch.randn(2000, predictor.n_regressors, dtype=torch.float64)
+        assert float(predictor.map(regressors).detach().square().mean().sqrt()) == pytest.approx(0.05, rel=0.15)
+        forecasts.append(predictor(features))
+    assert torch.equal(forecasts[0], forecasts[1])
+    assert not torch.equal(forecasts[0], forecasts[2])
+    with pytest.raises(TrainingError, match="start must be at least 0"):
+        build_predictor(name, n_assets=ASSETS, lookback=LOOKBACK, horizon=1, start=-1.0)
+
+
+def test_a_users_module_is_found_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for the console script, whose path holds its own folder and not the working directory."""
+    (tmp_path / "a_users_predictor.py").write_text(
+        "from portfolio_dfl.forecasting import LinearPredictor\n\n\nclass Mine(LinearPredictor):\n    pass\n"
+    )
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", os.getcwd())])
+    monkeypatch.chdir(tmp_path)
+    predictor = PredictorSpec("a_users_predictor:Mine", scaled=False).build(ASSETS, LOOKBACK, HORIZON)
+    assert type(predictor).__name__ == "Mine"
 
 
 @pytest.mark.parametrize("name", ["gru", "tcn"])
