@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation.kernels.compilation import inner
+from dxpp_core.compilation import inner
 from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
 
 __all__ = ["FROZEN", "System", "factor_stages", "new_system", "solve_stages"]

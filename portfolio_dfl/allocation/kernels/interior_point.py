@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dxpp_core.compilation import inner
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, factor_stages, solve_stages
-from portfolio_dfl.allocation.kernels.compilation import inner
 from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation.kernels.compilation import inner
+from dxpp_core.compilation import inner
 
 __all__ = ["is_convex", "scaled_covariance"]
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dxpp_core.compilation import inner
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, solve_stages
-from portfolio_dfl.allocation.kernels.compilation import inner
 from portfolio_dfl.allocation.kernels.interior_point import FALL, LOWER, RISE, UPPER, Point, Problem
 from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, vector
 

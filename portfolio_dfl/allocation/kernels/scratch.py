@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation.kernels.compilation import inner
+from dxpp_core.compilation import inner
 
 __all__ = ["Scratch", "matrix", "new_scratch", "scratch_size", "slab", "vector"]
 

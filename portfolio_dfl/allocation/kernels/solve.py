@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dxpp_core.compilation import compiled, inner, sources_beside
 from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
-from portfolio_dfl.allocation.kernels.compilation import SOURCES, compiled, inner
 from portfolio_dfl.allocation.kernels.interior_point import (
     FALL,
     RISE,
@@ -52,6 +52,8 @@ __all__ = [
 
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
+
+_SOURCES = sources_beside(__file__)
 
 # What became of an instance (column 0 of ``facts``).
 CERTIFIED, UNCERTIFIED, NOT_CONVERGED, BAD_NUMBER, BAD_PARAMETER, NOT_CONVEX, OUT_OF_REACH = 0, 1, 2, 3, 4, 5, 6
@@ -172,7 +174,7 @@ def solve_batch(
     store: _Array,
     keep: bool,
     numbers: _Array,
-    sources: int = SOURCES,
+    sources: int = _SOURCES,
 ) -> int:
     """Solve instances of a batch (see `native.NativeSolver` for the meaning and shapes of the arrays).
 

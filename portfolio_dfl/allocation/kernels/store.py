@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation.kernels.compilation import inner
+from dxpp_core.compilation import inner
 
 __all__ = [
     "FACTS",

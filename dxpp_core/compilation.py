@@ -18,17 +18,22 @@ import numba
 from numba import njit, typeof
 from numba.core.types import Omitted
 
-__all__ = ["SOURCES", "compiled", "inner"]
+__all__ = ["compiled", "inner", "sources_beside"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-# Numba's cache notices edits of the file that holds a kernel, not of the files whose functions it uses. As the default
-# of a kernel's last argument, this number is part of its signature, so that code compiled from other sources is left.
-SOURCES = zlib.crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
 
 # Sums may be reordered (that is what lets them use vector registers); NaN and infinity keep their meaning.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 _NO_DOOR: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def sources_beside(file: str) -> int:
+    """A number for the sources in the folder of ``file``, to be the default of a kernel's last argument.
+
+    Numba's cache notices edits of the file that holds a kernel, not of the files whose functions it uses.  This number
+    is part of the kernel's signature, so that code compiled from other sources is left.
+    """
+    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(Path(file).parent.glob("*.py"))))
 
 
 class _StoredKernel:
@@ -62,7 +67,7 @@ class _StoredKernel:
         omitted: Callable[[Any], Any] = Omitted
         types += [omitted(parameter.default) for parameter in parameters[len(arguments) :]]
         content = pickle.dumps(tuple(types))
-        name = f"{self._function.__name__}-{SOURCES:08x}-{zlib.crc32(content):08x}-{numba.__version__}.stored"
+        name = f"{self._function.__name__}-{zlib.crc32(content):08x}-{numba.__version__}.stored"
         stored = Path(self.kernel.stats.cache_path) / name
         if not stored.exists():
             command = [sys.executable, "-m", __name__, self._function.__module__, self._function.__name__]
