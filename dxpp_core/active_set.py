@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import NonConvexError
 from .factorization import System
+from .factorization.base import RIDGE
+from .factorization.dense import SmallFactor
+from .penalty import STIFFNESS
 from .sensitivity import ActiveRows, KKTSolution, hold, largest, refine, solve_by_kkt_factor
 
-__all__ = ["WEAK", "Certificate", "Point", "ScaledVectors", "certify", "guess_active", "polish"]
+__all__ = ["WEAK", "Certificate", "Point", "ScaledVectors", "certify", "guess_active", "polish", "settle_small"]
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -26,11 +31,15 @@ _EXACT = 1e-10
 _EXACT_ROWS = 1e-13
 # Refinement that ends above this has stalled: the KKT matrix itself must be factored to tell why.
 _CONVERGED = 1e-14
+_NOTHING = np.zeros(0)
 
 
 @dataclass(slots=True)
 class ScaledVectors:
-    """q̂, d̂ = [b̂; ĥ], bounds, and what fixes their units: α (size of x), c (objective) and the size of the duals."""
+    """q̂, d̂ = [b̂; ĥ], bounds, and what fixes their units: α (size of x), c (objective) and the size of the duals.
+
+    ``limits`` is the largest finite magnitude among ĥ and the bounds.
+    """
 
     q: Vector
     d: Vector
@@ -40,6 +49,7 @@ class ScaledVectors:
     alpha: float
     c: float
     dual_size: float
+    limits: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,10 @@ class Certificate:
 
 @dataclass(slots=True)
 class Point:
-    """A primal-dual point of a scaled program with its active set; ``active`` is None until its factor is needed."""
+    """A primal-dual point of a scaled program with its active set.
+
+    ``active`` is None until its factor is needed, ``certificate`` unless the polish found it.
+    """
 
     x: Vector
     y: Vector
@@ -74,6 +87,7 @@ class Point:
     polished: bool = False
     weak: bool = False
     corrections: int = 0
+    certificate: Certificate | None = None
 
     @property
     def box(self) -> Mask | None:
@@ -136,6 +150,63 @@ def guess_active(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z
     if vectors.fixed is not None:
         lower, upper = lower | vectors.fixed, upper & ~vectors.fixed
     return Point(x, y, z_box, rows, lower, upper, slack)
+
+
+def settle_small(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Point | None:
+    """Guess, polish and certify a small dense program by compiled loops; None where it is not a plain case."""
+    kernel, room = _small_kernel()
+    n, m = x.size, y.size
+    P, C = system.dense()
+    masks = np.empty(m + 3 * n, dtype=np.bool_)
+    out = np.empty(2 * n + 3 * m + room(n, m))
+    L = np.empty((n, n))
+    plain, primal, dual, gap = kernel(
+        P,
+        C,
+        system.n_eq,
+        vectors.q,
+        vectors.d,
+        _NOTHING if vectors.lb is None else vectors.lb,
+        _NOTHING if vectors.ub is None else vectors.ub,
+        vectors.dual_size,
+        STIFFNESS,
+        RIDGE,
+        WEAK,
+        _CONVERGED,
+        _EXACT_ROWS,
+        x,
+        y,
+        _NOTHING if z_box is None else z_box,
+        masks,
+        out,
+        L,
+    )
+    if not plain:
+        return None
+    rows, held = masks[:m], masks[m + 2 * n :]
+    box = None if z_box is None else held
+    kappa = out[2 * n + 2 * m : 2 * n + 3 * m]
+    free = None if z_box is None else np.where(held, 0.0, 1.0)
+    return Point(
+        out[:n],
+        out[n : n + m],
+        None if z_box is None else out[n + m : 2 * n + m],
+        rows,
+        None if z_box is None else masks[m : m + n],
+        None if z_box is None else masks[m + n : m + 2 * n],
+        out[2 * n + m : 2 * n + 2 * m],
+        active=ActiveRows(rows, box, kappa, SmallFactor(L, held), free),
+        polished=True,
+        certificate=Certificate(primal, dual, gap),
+    )
+
+
+@cache
+def _small_kernel() -> tuple[Callable[..., tuple[bool, float, float, float]], Callable[[int, int], int]]:
+    """Imported when first needed: Numba takes its time."""
+    from .kernels.small import room_for, settle
+
+    return settle, room_for
 
 
 def _box_target(vectors: ScaledVectors, point: Point) -> Vector | None:

@@ -16,6 +16,8 @@ def split_argument(name: str, tensor: Tensor | None, patterns: dict[str, SparseP
     """A dense argument as it is; a sparse one as its values in row-major order, its pattern put beside."""
     if tensor is None:
         return None
+    if type(tensor) is Tensor and tensor.dtype is torch.float64 and tensor.is_cpu and tensor.layout is torch.strided:
+        return tensor
     if not isinstance(tensor, Tensor):
         raise ShapeError(f"{name} is a {type(tensor).__name__}; every argument is a torch.Tensor or None")
     if tensor.device.type == "meta":

@@ -41,16 +41,18 @@ class Call:
 
 
 def _to_numpy(tensor: Tensor) -> Array:
-    tensor = tensor.detach().resolve_neg()
-    if tensor.dtype is not torch.float64 or tensor.device.type != "cpu":
-        tensor = tensor.to(device="cpu", dtype=torch.float64)
-    array: Array = tensor.numpy()
+    if tensor.dtype is not torch.float64:
+        tensor = tensor.detach().to(torch.float64)
+    # Forced: detached, on the CPU, negation resolved.
+    array: Array = tensor.numpy(force=True)
     return array
 
 
 def _to_torch(array: Array, like: Tensor) -> Tensor:
-    tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if like.dtype is not torch.float64 or like.device.type != "cpu":
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    tensor = torch.from_numpy(array)
+    if like.dtype is not torch.float64 or not like.is_cpu:
         tensor = tensor.to(device=like.device, dtype=like.dtype)
     return tensor
 
@@ -59,56 +61,72 @@ def _present(tensors: Sequence[Tensor | None]) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in zip(NAMES, tensors, strict=True) if tensor is not None}
 
 
+def _solve(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+    """Solve for these arguments; the solved map is left in the call."""
+    arrays = {name: None if tensor is None else _to_numpy(tensor) for name, tensor in zip(NAMES, tensors, strict=True)}
+    P, q = tensors[0], tensors[1]
+    assert P is not None
+    assert q is not None
+    precision = 0.0 if P.dtype is torch.float64 else torch.finfo(P.dtype).eps
+    program = QuadraticProgram(arrays, call.patterns, precision)
+    solved = call.solved = SolutionMap.solve(program, call.options)
+    batch = program.batch_shape
+    # Copies: a user may change a result in place, the map keeps its own.
+    return tuple(
+        _to_torch(value.reshape(batch + value.shape[1:]).copy(), q)
+        for value in (solved.x, solved.y, solved.z, solved.z_box)
+    )
+
+
+def _remember(ctx: Any, call: Call, tensors: Sequence[Tensor | None]) -> None:
+    ctx.call = call
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+
+
+def _vector_jacobian(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
+    if all(bar is None for bar in bars):
+        return (None,) * (1 + len(NAMES))
+    wanted = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
+    if torch.is_grad_enabled() or _inside_a_transform():
+        return (None, *_apply_adjoint(ctx.call, wanted, *bars, *ctx.saved_tensors))
+    return (None, *_adjoint(ctx.call, wanted, bars, ctx.saved_tensors))
+
+
+def _jacobian_vector(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
+    result: tuple[Tensor, ...] = _apply_tangent(ctx.call, *tangents, *ctx.saved_tensors)
+    return result
+
+
 class _SolveQP(torch.autograd.Function):
     """(P, q, G, h, A, b, lb, ub) → (x, y, z, z_box); sparse matrices come as the values of their pattern."""
 
     @staticmethod
+    def forward(ctx: Any, call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+        _remember(ctx, call, tensors)
+        return _solve(call, tensors)
+
+    backward, jvp = staticmethod(_vector_jacobian), staticmethod(_jacobian_vector)
+
+
+class _MappedSolveQP(torch.autograd.Function):
+    """The same inside the transforms of ``torch.func``, which ask for a form that takes longer to call."""
+
+    @staticmethod
     def forward(call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        arrays = {
-            name: None if tensor is None else _to_numpy(tensor) for name, tensor in zip(NAMES, tensors, strict=True)
-        }
-        P = tensors[0]
-        assert P is not None
-        precision = 0.0 if P.dtype is torch.float64 else torch.finfo(P.dtype).eps
-        program = QuadraticProgram(arrays, call.patterns, precision)
-        solved = call.solved = SolutionMap.solve(program, call.options)
-        q = tensors[1]
-        assert q is not None
-        batch = program.batch_shape
-        # Copies: a user may change a result in place, the map keeps its own.
-        return tuple(
-            _to_torch(value.reshape(batch + value.shape[1:]).copy(), q)
-            for value in (solved.x, solved.y, solved.z, solved.z_box)
-        )
+        return _solve(call, tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        call, *tensors = inputs
-        ctx.call = call
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors)
-        ctx.save_for_forward(*tensors)
+        _remember(ctx, inputs[0], inputs[1:])
 
-    @staticmethod
-    def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
-        if all(bar is None for bar in bars):
-            return (None,) * (1 + len(NAMES))
-        wanted = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
-        return (None, *_apply_adjoint(ctx.call, wanted, *bars, *ctx.saved_tensors))
-
-    @staticmethod
-    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
-        result: tuple[Tensor, ...] = _apply_tangent(ctx.call, *tangents, *ctx.saved_tensors)
-        return result
+    backward, jvp = staticmethod(_vector_jacobian), staticmethod(_jacobian_vector)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Tensor | None) -> tuple[Any, Any]:
-        return apply_solve(call, *_lift(call, tensors, in_dims[1:], _batch_rank(call, tensors, in_dims[1:]))), (
-            0,
-            0,
-            0,
-            0,
-        )
+        lifted = _lift(call, tensors, in_dims[1:], _batch_rank(call, tensors, in_dims[1:]))
+        return apply_solve(call, *lifted), (0, 0, 0, 0)
 
 
 def _batch_rank(call: Call, arguments: Sequence[Tensor | None], dims: Sequence[int | None]) -> int:
@@ -133,22 +151,29 @@ def _lift(call: Call, tensors: Sequence[Tensor | None], dims: Sequence[int | Non
     return lifted
 
 
+def _adjoint(
+    call: Call, wanted: dict[str, Any], bars: Sequence[Tensor | None], arguments: Sequence[Tensor | None]
+) -> tuple[Tensor | None, ...]:
+    """Gradients of the wanted arguments (a shape in place of True: summed to that) for cotangents of the results."""
+    solved = call.map()
+    size = solved.program.size
+    given = [None if bar is None else _to_numpy(bar).reshape(size, bar.shape[-1]) for bar in bars]
+    present = _present(arguments)
+    shapes = {
+        name: tuple(wanted[name]) if isinstance(wanted[name], tuple) else tuple(argument.shape)
+        for name, argument in present.items()
+        if wanted[name]
+    }
+    gradients = argument_gradients(solved, solved.adjoint(*given), shapes)
+    return tuple(_to_torch(gradients[name], present[name]) if name in gradients else None for name in NAMES)
+
+
 class _Adjoint(torch.autograd.Function):
     """The vector-Jacobian product, as a function of its own so that vmap over cotangents (jacrev) has a rule."""
 
     @staticmethod
     def forward(call: Call, wanted: dict[str, Any], *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
-        solved = call.map()
-        size = solved.program.size
-        bars = [None if bar is None else _to_numpy(bar).reshape(size, bar.shape[-1]) for bar in tensors[:4]]
-        arguments = _present(tensors[4:])
-        shapes = {
-            name: tuple(wanted[name]) if isinstance(wanted[name], tuple) else tuple(argument.shape)
-            for name, argument in arguments.items()
-            if wanted[name]
-        }
-        gradients = argument_gradients(solved, solved.adjoint(*bars), shapes)
-        return tuple(_to_torch(gradients[name], arguments[name]) if name in gradients else None for name in NAMES)
+        return _adjoint(call, wanted, tensors[:4], tensors[4:])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -257,4 +282,15 @@ def _callable(function: type[torch.autograd.Function]) -> Callable[..., Any]:
     return apply
 
 
-apply_solve, _apply_adjoint, _apply_tangent = _callable(_SolveQP), _callable(_Adjoint), _callable(_Tangent)
+_apply_plain, _apply_mapped = _callable(_SolveQP), _callable(_MappedSolveQP)
+_apply_adjoint, _apply_tangent = _callable(_Adjoint), _callable(_Tangent)
+
+# PyTorch has no public name for this question; without an answer the form that serves everywhere is taken.
+_inside_a_transform: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def apply_solve(call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+    """Solve, recorded by autograd: (P, q, G, h, A, b, lb, ub) → (x, y, z, z_box)."""
+    apply = _apply_mapped if _inside_a_transform() else _apply_plain
+    result: tuple[Tensor, ...] = apply(call, *tensors)
+    return result

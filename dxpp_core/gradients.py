@@ -41,7 +41,7 @@ def argument_gradients(solved: SolutionMap, found: Sensitivities, wanted: dict[s
         elif name in ("b", "h"):
             out[name] = _sum_to(program, shape, s[:, :p] if name == "b" else s[:, p:])
         else:
-            out[name] = _sum_to(program, shape, found.s_lower if name == "lb" else found.s_upper)
+            out[name] = _sum_to(program, shape, solved.split_between_bounds(found.s_box)[name == "ub"])
     return out
 
 
@@ -110,5 +110,4 @@ def solution_tangents(solved: SolutionMap, tangents: dict[str, Array]) -> tuple[
         if name in tangents:
             d[:, rows] += spread(name)
     found = solved.tangent(g, d, spread("lb") if "lb" in tangents else None, spread("ub") if "ub" in tangents else None)
-    s_box = found.s_lower + found.s_upper
-    return found.v, found.s[:, :p], found.s[:, p:], s_box
+    return found.v, found.s[:, :p], found.s[:, p:], found.s_box

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from .factorization import DenseSystem, SparseSystem, System
 from .factorization.sparse import SparsePattern, SparseStructure
 from .scaling import expected_size, smallest_limit
 
-__all__ = ["NAMES", "Element", "QuadraticProgram", "shrunk"]
+__all__ = ["NAMES", "Element", "LeastRecentlyUsed", "QuadraticProgram", "shrunk"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -36,6 +37,7 @@ _DOUBLE_ROUNDING = 1e-9
 # A scaled solution below this makes the unit of x suspect; one reduction of it goes no further than that.
 _SMALL = 1e-2
 _LARGEST_STEP = 1e-4
+_NOTHING = np.zeros(0)
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class Element:
 _Value = TypeVar("_Value")
 
 
-class _LeastRecentlyUsed(Generic[_Value]):
+class LeastRecentlyUsed(Generic[_Value]):
     """What is costly to make again, by a key that determines it; the least recently used one makes room."""
 
     def __init__(self, size: int) -> None:
@@ -72,8 +74,14 @@ class _LeastRecentlyUsed(Generic[_Value]):
         return value
 
 
-_structures: _LeastRecentlyUsed[SparseStructure] = _LeastRecentlyUsed(64)
-_small_systems: _LeastRecentlyUsed[System] = _LeastRecentlyUsed(32)
+def _surely_finite(array: Array) -> bool:
+    """Whether no entry is NaN or infinite, by one product; False also where it overflows: then look closely."""
+    values = array.ravel()
+    return math.isfinite(values.dot(values))
+
+
+_structures: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
+_small_systems: LeastRecentlyUsed[System] = LeastRecentlyUsed(32)
 
 
 def _structure_of(P: SparsePattern, C: SparsePattern, n_eq: int) -> SparseStructure:
@@ -107,19 +115,24 @@ class QuadraticProgram:
         self, arrays: dict[str, Array | None], patterns: dict[str, SparsePattern], precision: float = 0.0
     ) -> None:
         self.arrays, self.patterns, self.precision = arrays, patterns, precision
-        self.n, self.m, self.p = self._check_shapes()
-        batches = {name: self._batch_of(name) for name, array in arrays.items() if array is not None}
-        try:
-            self.batch_shape = np.broadcast_shapes(*batches.values())
-        except ValueError:
-            shown = ", ".join(f"{name} {list(shape)}" for name, shape in batches.items() if shape)
-            raise ShapeError(f"batch dimensions do not broadcast together: {shown}") from None
+        given = [(name, array) for name, array in arrays.items() if array is not None]
+        self.n, self.m, self.p = self._check_shapes({name: self._core(name, array) for name, array in given})
+        batches = {name: self._batch_of(name, array) for name, array in given}
+        self.batch_shape: tuple[int, ...] = ()
+        if any(batches.values()):
+            try:
+                self.batch_shape = np.broadcast_shapes(*batches.values())
+            except ValueError:
+                shown = ", ".join(f"{name} {list(shape)}" for name, shape in batches.items() if shape)
+                raise ShapeError(f"batch dimensions do not broadcast together: {shown}") from None
         self.size = math.prod(self.batch_shape)
         self._flat: dict[str, Array] = {}
         self._index: dict[str, NDArray[np.intp] | None] = {}
-        for name, batch in batches.items():
-            array = arrays[name]
-            assert array is not None
+        for name, array in given:
+            batch = batches[name]
+            if not batch:
+                self._flat[name], self._index[name] = array[None], None
+                continue
             count = math.prod(batch)
             self._flat[name] = array.reshape(count, *array.shape[len(batch) :])
             if count == 1:
@@ -132,9 +145,7 @@ class QuadraticProgram:
 
     # ---- validation ------------------------------------------------------------------------------------------------
 
-    def _core(self, name: str) -> tuple[int, ...]:
-        array = self.arrays[name]
-        assert array is not None
+    def _core(self, name: str, array: Array) -> tuple[int, ...]:
         if name in self.patterns:
             return self.patterns[name].shape
         rank = _CORE_RANK[name]
@@ -142,13 +153,11 @@ class QuadraticProgram:
             raise ShapeError(f"{name} has shape {list(array.shape)}; it needs at least {rank} dimension(s)")
         return array.shape[array.ndim - rank :]
 
-    def _batch_of(self, name: str) -> tuple[int, ...]:
-        array = self.arrays[name]
-        assert array is not None
+    def _batch_of(self, name: str, array: Array) -> tuple[int, ...]:
         return array.shape[: array.ndim - (1 if name in self.patterns else _CORE_RANK[name])]
 
-    def _check_shapes(self) -> tuple[int, int, int]:
-        given = {name: self._core(name) for name, array in self.arrays.items() if array is not None}
+    @staticmethod
+    def _check_shapes(given: dict[str, tuple[int, ...]]) -> tuple[int, int, int]:
         n = given["q"][0]
         if n == 0:
             raise ShapeError("q has no entries: a problem needs at least one variable")
@@ -172,17 +181,16 @@ class QuadraticProgram:
     def _check_values(self) -> None:
         flat = self._flat
         for name in ("P", "q", "G", "A", "b"):
-            # The sum is finite unless an entry is not (or the sum overflows: then look closely).
-            if name in flat and not math.isfinite(flat[name].sum()):
+            if name in flat and not _surely_finite(flat[name]):
                 self._refuse(name, ~np.isfinite(flat[name]), "must be finite")
-        if "h" in flat and not math.isfinite(flat["h"].sum()):
+        if "h" in flat and not _surely_finite(flat["h"]):
             self._refuse("h", np.isnan(flat["h"]), "must not be NaN (use inf for no limit)")
             below = flat["h"] == -np.inf
             if below.any():
                 where, row = np.argwhere(below)[0]
                 raise InfeasibleError(f"row {row} of G has h = -inf", batch_element=self._element_of("h", int(where)))
         for name, forbidden in (("lb", np.inf), ("ub", -np.inf)):
-            if name in flat and not math.isfinite(flat[name].sum()):
+            if name in flat and not _surely_finite(flat[name]):
                 self._refuse(name, np.isnan(flat[name]), f"must not be NaN (use {-forbidden} for no bound)")
                 self._refuse(name, flat[name] == forbidden, f"must not be {forbidden}")
         if "lb" in flat and "ub" in flat:
@@ -362,6 +370,8 @@ class QuadraticProgram:
         assert q is not None
         if h is not None and kept is not None:
             h = h[kept]
+        if system.is_small:
+            return _small_vectors(system, q, b, h, lb, ub)
         D, E, p = system.D, system.E, self.p
         c = system.c
         if not system.has_curvature:
@@ -369,11 +379,11 @@ class QuadraticProgram:
             top = float(np.abs(D * q).max())
             c = 1.0 / top if top > 0.0 else 1.0
         q = c * D * q
-        limits = [part for part in (b, h) if part is not None]
-        d = E * np.concatenate(limits) if limits else E
+        sides = [part for part in (b, h) if part is not None]
+        d = E * np.concatenate(sides) if sides else E
         lb = lb / D if lb is not None else None
         ub = ub / D if ub is not None else None
-        alpha = expected_size(q, system.has_curvature, d[:p], d[p:], lb, ub)
+        alpha, limits = expected_size(q, system.has_curvature, d[:p], d[p:], lb, ub)
         q, d = q / alpha, d / alpha
         lb = lb / alpha if lb is not None else None
         ub = ub / alpha if ub is not None else None
@@ -381,7 +391,41 @@ class QuadraticProgram:
         if lb is not None and ub is not None:
             same = lb == ub
             fixed = same if same.any() else None
-        return ScaledVectors(q, d, lb, ub, fixed, alpha, c, max(1.0, float(np.abs(q).max())))
+        return ScaledVectors(q, d, lb, ub, fixed, alpha, c, max(1.0, float(np.abs(q).max())), limits / alpha)
+
+
+def _small_vectors(
+    system: System, q: Array, b: Array | None, h: Array | None, lb: Array | None, ub: Array | None
+) -> ScaledVectors:
+    """The same by compiled loops."""
+    n, m = system.D.size, system.E.size
+    to_lb = n + m
+    to_ub = to_lb if lb is None else to_lb + n
+    out = np.empty(to_ub if ub is None else to_ub + n)
+    alpha, c, dual_size, limits, equal = _scaling_kernel()(
+        system.D,
+        system.E,
+        system.c,
+        system.has_curvature,
+        np.ascontiguousarray(q),
+        _NOTHING if b is None else np.ascontiguousarray(b),
+        _NOTHING if h is None else np.ascontiguousarray(h),
+        _NOTHING if lb is None else np.ascontiguousarray(lb),
+        _NOTHING if ub is None else np.ascontiguousarray(ub),
+        out,
+    )
+    scaled_lb = None if lb is None else out[to_lb : to_lb + n]
+    scaled_ub = None if ub is None else out[to_ub:]
+    fixed = None if not equal or scaled_lb is None or scaled_ub is None else np.equal(scaled_lb, scaled_ub)
+    return ScaledVectors(out[:n], out[n:to_lb], scaled_lb, scaled_ub, fixed, alpha, c, dual_size, limits)
+
+
+@cache
+def _scaling_kernel() -> Callable[..., tuple[float, float, float, float, int]]:
+    """Imported when first needed: Numba takes its time."""
+    from .kernels.small import scale_vectors
+
+    return scale_vectors
 
 
 def shrunk(vectors: ScaledVectors, size: float) -> ScaledVectors | None:
@@ -408,4 +452,5 @@ def shrunk(vectors: ScaledVectors, size: float) -> ScaledVectors | None:
         ub=scaled(vectors.ub),
         alpha=vectors.alpha * factor,
         dual_size=max(1.0, float(np.abs(q).max())),
+        limits=vectors.limits / factor,
     )

@@ -75,13 +75,18 @@ def _largest(values: Vector | None) -> float:
     return top
 
 
-def expected_size(q: Vector, has_curvature: bool, b: Vector, h: Vector, lb: Vector | None, ub: Vector | None) -> float:
-    """The size α to expect of the scaled solution: never below the equalities, at most what attracts and limits it."""
+def expected_size(
+    q: Vector, has_curvature: bool, b: Vector, h: Vector, lb: Vector | None, ub: Vector | None
+) -> tuple[float, float]:
+    """The size α to expect of the scaled solution: never below the equalities, at most what attracts and limits it.
+
+    With it, the largest finite limit of h, lb and ub.
+    """
     limits = max(_largest(h), _largest(lb), _largest(ub))
     pull = float(np.abs(q).max()) if has_curvature else np.inf
     reach = min(pull, limits) if limits > 0.0 else pull
     size = max(_largest(b), reach if np.isfinite(reach) else 0.0)
-    return size if size > 0.0 else 1.0
+    return size if size > 0.0 else 1.0, limits
 
 
 def smallest_limit(*limits: Vector | None) -> float:

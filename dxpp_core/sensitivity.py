@@ -13,7 +13,9 @@ solver's point (g = q, d = right-hand sides, started there), solves for adjoints
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from scipy.sparse.linalg import LinearOperator, gmres, splu
 from .errors import NonConvexError
 from .factorization import Factor, System
 from .factorization.base import RIDGE
+from .factorization.dense import SmallFactor
 from .penalty import STIFFNESS
 
 __all__ = [
@@ -52,6 +55,7 @@ _DIRECTIONS = 48
 _POWERS = 8
 _FLAT = 1e-9
 _EPS = float(np.finfo(np.float64).eps)
+_NOTHING = np.zeros(0)
 
 
 def largest(v: Vector) -> float:
@@ -120,6 +124,8 @@ def refine(
     start : KKTSolution, optional
         Where to begin; components that the system does not determine stay where they begin.
     """
+    if start is None and isinstance(active.factor, SmallFactor):
+        return _refine_small(system, active, active.factor, g, d, d_box)
     rows, box, kappa, free = active.rows, active.box, active.kappa, active.free
     has_rows = rows.size > 0
     v, s = np.zeros(g.size) if start is None else start.v.copy(), np.zeros(rows.size)
@@ -183,6 +189,38 @@ def refine(
     if box is not None:
         s_box = np.zeros(g.size) if free is None else np.where(box, r1, 0.0)
     return KKTSolution(v, s, s_box, size, row_size)
+
+
+def _refine_small(
+    system: System, active: ActiveRows, factor: SmallFactor, g: Vector, d: Vector | None, d_box: Vector | None
+) -> KKTSolution:
+    """`refine` from zero, compiled."""
+    kernel, room = _small_kernel()
+    n, m = g.size, active.rows.size
+    P, C = system.dense()
+    out = np.empty(2 * n + m + room(n, m))
+    size, row_size = kernel(
+        P,
+        C,
+        factor.L,
+        active.rows,
+        factor.held,
+        active.kappa,
+        g,
+        _NOTHING if d is None else d,
+        _NOTHING if d_box is None or active.free is None else d_box,
+        out,
+    )
+    s_box = None if active.box is None else out[n + m : 2 * n + m]
+    return KKTSolution(out[:n], out[n : n + m], s_box, size, row_size)
+
+
+@cache
+def _small_kernel() -> tuple[Callable[..., tuple[float, float]], Callable[[int, int], int]]:
+    """Imported when first needed: Numba takes its time."""
+    from .kernels.small import refine_small, room_for
+
+    return refine_small, room_for
 
 
 def undetermined_directions(system: System, active: ActiveRows, g: Vector) -> Vector:

@@ -14,7 +14,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .active_set import Certificate, Point, ScaledVectors, certify, guess_active, polish, strict_rows
+from .active_set import (
+    Certificate,
+    Point,
+    ScaledVectors,
+    certify,
+    guess_active,
+    polish,
+    settle_small,
+    strict_rows,
+)
 from .diagnosis import explain_failure
 from .errors import NotDifferentiableError, QPError, SolverAccuracyError, SolverError
 from .factorization import System
@@ -111,12 +120,11 @@ class _Solved:
 
 @dataclass(slots=True)
 class Sensitivities:
-    """v (n), s (p + m) and the shares of s_box that belong to lb and ub, each with the batch in front, unscaled."""
+    """v (n), s (p + m) and s_box (n), each with the batch in front, unscaled."""
 
     v: Array
     s: Array
-    s_lower: Array
-    s_upper: Array
+    s_box: Array
 
 
 @dataclass(slots=True)
@@ -164,7 +172,7 @@ class SolutionMap:
             element = replace(element, vectors=smaller)
             point, raw = self._find_point(k, element)
         start = time.perf_counter()
-        certificate = certify(element.system, element.vectors, point)
+        certificate = point.certificate or certify(element.system, element.vectors, point)
         if not certificate.worst <= self.options.tolerance:
             explain_failure(_for_solver(element.system, element.vectors), raw, self.program.unravel(k))
             raise SolverAccuracyError(
@@ -185,6 +193,7 @@ class SolutionMap:
         """The polished point of one scaled program, or the solver's where no polish is accepted."""
         system, vectors = element.system, element.vectors
         problem = _for_solver(system, vectors)
+        small = system.is_small and self.options.polish
         for share in _ASKED:
             start = time.perf_counter()
             try:
@@ -198,6 +207,10 @@ class SolutionMap:
             start = time.perf_counter()
             raw = _unscale_duals(raw, problem, vectors)
             y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y
+            point = settle_small(system, vectors, raw.x, y, raw.z_box) if small else None
+            if point is not None:
+                self.timings.polish += time.perf_counter() - start
+                return point, raw
             guess = guess_active(system, vectors, raw.x, y, raw.z_box)
             point = polish(system, vectors, guess) if self.options.polish and np.isfinite(raw.x).all() else None
             self.timings.polish += time.perf_counter() - start
@@ -227,7 +240,7 @@ class SolutionMap:
                 (point.upper, self.program.value("ub", k)),
             ):
                 if bound is not None:
-                    self.x[k, held] = bound[held]
+                    np.copyto(self.x[k], bound, where=held)
 
     def _warn(self, warning: DifferentiabilityWarning) -> None:
         if warning not in self.warnings:
@@ -366,7 +379,7 @@ class SolutionMap:
         """Solve K[v; s; s_box] = [x̄; ȳ, z̄; z̄_box] on the active rows of every element."""
         start = time.perf_counter()
         size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
-        out = Sensitivities(np.zeros((size, n)), np.zeros((size, p + m)), np.zeros((size, n)), np.zeros((size, n)))
+        out = Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
         for k in range(size):
             element = self.solved[k].element
             system, c = element.system, element.vectors.c
@@ -387,7 +400,7 @@ class SolutionMap:
         """Solve K[dx; ds; ds_box] = [−g; d; d_bound] for perturbations g of stationarity, d of rows and of bounds."""
         start = time.perf_counter()
         size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
-        out = Sensitivities(np.zeros((size, n)), np.zeros((size, p + m)), np.zeros((size, n)), np.zeros((size, n)))
+        out = Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
         for k in range(size):
             element, point = self.solved[k].element, self.solved[k].point
             system, c = element.system, element.vectors.c
@@ -409,7 +422,7 @@ class SolutionMap:
         return out
 
     def _write(self, out: Sensitivities, k: int, found: KKTSolution) -> None:
-        element, point, p = self.solved[k].element, self.solved[k].point, self.program.p
+        element, p = self.solved[k].element, self.program.p
         system, c = element.system, element.vectors.c
         out.v[k] = system.D * found.v
         if found.s.size:
@@ -419,15 +432,23 @@ class SolutionMap:
             else:
                 out.s[k, :p] = s[:p]
                 out.s[k, p:][element.kept] = s[p:]
-        if found.s_box is not None and point.lower is not None and point.upper is not None:
-            s_box = found.s_box / (c * system.D)
-            share = self.solved[k].plugin_lower
-            out.s_lower[k] = np.where(point.lower, s_box, 0.0) if share is None else share * s_box
-            out.s_upper[k] = np.where(point.upper, s_box, 0.0) if share is None else (1.0 - share) * s_box
-            fixed = element.vectors.fixed
+        if found.s_box is not None:
+            np.divide(found.s_box, c * system.D, out=out.s_box[k])
+
+    def split_between_bounds(self, s_box: Array) -> tuple[Array, Array]:
+        """The parts of s_box [size, n] that belong to lb and to ub."""
+        of_lower, of_upper = np.zeros_like(s_box), np.zeros_like(s_box)
+        for k, one in enumerate(self.solved):
+            lower, upper, share = one.point.lower, one.point.upper, one.plugin_lower
+            if lower is None or upper is None:
+                continue
+            of_lower[k] = np.where(lower, s_box[k], 0.0) if share is None else share * s_box[k]
+            of_upper[k] = np.where(upper, s_box[k], 0.0) if share is None else (1.0 - share) * s_box[k]
+            fixed = one.element.vectors.fixed
             if fixed is not None:
                 # Both bounds of a fixed variable hold it: each gets half.
-                out.s_lower[k, fixed] = out.s_upper[k, fixed] = 0.5 * s_box[fixed]
+                of_lower[k, fixed] = of_upper[k, fixed] = 0.5 * s_box[k, fixed]
+        return of_lower, of_upper
 
     def multipliers(self) -> Array:
         """Multipliers [size, p + m] that enter the gradients of the rows: the exact ones, or the plug-in's."""
@@ -478,12 +499,13 @@ def _for_solver(system: System, vectors: ScaledVectors) -> SolverProblem:
     q, h, lb, ub = vectors.q, vectors.d[p:], vectors.lb, vectors.ub
     if size > 1.0:
         P, q = P / size, q / size
-    if h.size and h.max() > _FAR:
-        h = np.minimum(h, _FAR)
-    if lb is not None and lb.min() < -_FAR:
-        lb = np.where(lb < -_FAR, -np.inf, lb)
-    if ub is not None and ub.max() > _FAR:
-        ub = np.where(ub > _FAR, np.inf, ub)
+    if not vectors.limits <= _FAR:
+        if h.size:
+            h = np.minimum(h, _FAR)
+        if lb is not None:
+            lb = np.where(lb < -_FAR, -np.inf, lb)
+        if ub is not None:
+            ub = np.where(ub > _FAR, np.inf, ub)
     return SolverProblem(P, q, G, h if h.size else None, A, vectors.d[:p] if p else None, lb, ub, system.structure)
 
 
@@ -492,12 +514,12 @@ def _unscale_duals(raw: RawSolution, problem: SolverProblem, vectors: ScaledVect
     size = vectors.dual_size
 
     def filled(name: str, found: Array | None, length: int) -> Array:
+        if found is not None and found.shape == (length,):
+            return size * found if name != "x" and size > 1.0 else found
         if name != "x" and (found is None or not found.size):
             return np.zeros(length)
-        if found is None or found.shape != (length,):
-            shape = None if found is None else list(found.shape)
-            raise SolverError(f"the solver returned {name} of shape {shape} where [{length}] was expected")
-        return size * found if name != "x" and size > 1.0 else found
+        shape = None if found is None else list(found.shape)
+        raise SolverError(f"the solver returned {name} of shape {shape} where [{length}] was expected")
 
     raw.x = filled("x", raw.x, problem.q.size)
     raw.y = filled("y", raw.y, 0 if problem.b is None else problem.b.size)

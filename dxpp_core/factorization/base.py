@@ -38,6 +38,7 @@ class System(Protocol):
     c: float
     n_eq: int
     has_curvature: bool
+    is_small: bool
     structure: Hashable
 
     def P_dot(self, v: Vector) -> Vector: ...

@@ -14,12 +14,14 @@ from ..scaling import equilibrate
 from ..solvers.base import Matrix
 from .base import RIDGE
 
-__all__ = ["CURVATURE_TOLERANCE", "DenseSystem"]
+__all__ = ["CURVATURE_TOLERANCE", "DenseFactor", "DenseSystem", "SmallFactor"]
 
 Array = NDArray[np.float64]
 
 # A negative eigenvalue of the scaled P (largest entry 1) above this is not rounding.
 CURVATURE_TOLERANCE = 1e-9
+# Programs of at most so many variables and rows are settled by compiled loops.
+_SMALL_VARIABLES, _SMALL_ROWS = 48, 96
 
 
 class DenseFactor:
@@ -39,10 +41,23 @@ class DenseFactor:
         return x
 
 
+class SmallFactor:
+    """The factor that the compiled polish leaves behind: its lower triangle, and the variables at active bounds."""
+
+    __slots__ = ("L", "held")
+
+    def __init__(self, L: Array, held: NDArray[np.bool_]) -> None:
+        self.L, self.held = L, held
+
+    def solve(self, rhs: Array) -> Array:
+        x: Array = lapack.dpotrs(self.L.T, rhs, lower=0)[0]
+        return x
+
+
 class DenseSystem:
     """Scaled dense P and C = [A; G]."""
 
-    __slots__ = ("C", "Ct", "D", "E", "P", "_norms", "_squares", "c", "has_curvature", "n_eq", "structure")
+    __slots__ = ("C", "Ct", "D", "E", "P", "_norms", "_squares", "c", "has_curvature", "is_small", "n_eq", "structure")
 
     def __init__(self, P: Array, C: Array, n_eq: int) -> None:
         n_rows, n = C.shape
@@ -64,8 +79,9 @@ class DenseSystem:
         self.C = self.E[:, None] * C * self.D
         self.Ct = self.C.T
         self.n_eq = n_eq
+        self.is_small = n <= _SMALL_VARIABLES and n_rows <= _SMALL_ROWS
         self.has_curvature = bool(first[0].max() > 0.0)
-        self.structure: Hashable = None
+        self.structure: Hashable = (n, n_rows, n_eq)
         self._squares: Array | None = None
         self._norms = self.D
 

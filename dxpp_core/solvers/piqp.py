@@ -31,8 +31,8 @@ class PIQP:
 
     def __call__(self, problem: SolverProblem, tolerance: float) -> RawSolution:
         # An update leaves bounds alone that are not given: a workspace serves problems with the same bounds only.
-        structure = (problem.structure, problem.lb is None, problem.ub is None)
-        solver = self._check_out(structure) if problem.is_sparse else None
+        structure = (problem.structure, problem.is_sparse, problem.lb is None, problem.ub is None)
+        solver = self._check_out(structure)
         data = (
             problem.P,
             problem.q,
@@ -61,7 +61,7 @@ class PIQP:
             iterations=int(result.info.iter),
             message=str(status),
         )
-        if problem.is_sparse and problem.structure is not None:
+        if problem.structure is not None:
             self._check_in(structure, solver)
         return raw
 

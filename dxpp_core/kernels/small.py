@@ -1,0 +1,439 @@
+"""Polish, certificate and refinement of a small dense program, compiled: NumPy's calls cost more than such numbers.
+
+The mathematics is that of :mod:`dxpp_core.active_set` and :mod:`dxpp_core.sensitivity`, for the plain case alone: the
+first guess of the active set is right, strictly so, and refinement converges.  `settle` says where that does not hold,
+and leaves such a program to them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compilation import compiled, inner, sources_beside
+from .linear_algebra import cholesky, largest, solve_cholesky, times, times_transposed
+
+__all__ = ["refine_small", "room_for", "scale_vectors", "settle"]
+
+_Array = NDArray[np.float64]
+_Mask = NDArray[np.bool_]
+
+_SOURCES = sources_beside(__file__)
+_STEPS = 14
+_PROGRESS = 0.25
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def room_for(n: int, m: int) -> int:
+    """Numbers of the scratch that both kernels work in."""
+    return 5 * n + 3 * m
+
+
+@inner
+def _largest_finite(v: _Array, top: float) -> float:
+    """Largest finite magnitude in a vector, or ``top`` if that is larger."""
+    for value in v:
+        size = abs(value)
+        if size > top and size < np.inf:
+            top = size
+    return top
+
+
+@compiled
+def scale_vectors(
+    D: _Array,
+    E: _Array,
+    c: float,
+    has_curvature: bool,
+    q: _Array,
+    b: _Array,
+    h: _Array,
+    lb: _Array,
+    ub: _Array,
+    out: _Array,
+    sources: int = _SOURCES,
+) -> tuple[float, float, float, float, int]:
+    """Vectors of the equilibrated program, as :meth:`QuadraticProgram._vectors` has them.
+
+    ``out`` [n + m + those of lb + those of ub] receives q, d = [b; h], lb and ub; returns α, c, the size of the duals,
+    the largest finite limit and the number of variables whose bounds are equal.
+    """
+    n, p, m = D.shape[0], b.shape[0], E.shape[0]
+    bounds = out[n + m :]
+    lower, upper = bounds[: lb.shape[0]], bounds[lb.shape[0] :]
+    if not has_curvature:
+        # A linear program: nothing but q fixes the units of the objective.
+        top = 0.0
+        for j in range(n):
+            top = max(top, abs(D[j] * q[j]))
+        c = 1.0 / top if top > 0.0 else 1.0
+    pull = 0.0
+    for j in range(n):
+        out[j] = c * D[j] * q[j]
+        pull = max(pull, abs(out[j]))
+    for i in range(m):
+        out[n + i] = E[i] * (b[i] if i < p else h[i - p])
+    for j in range(lower.shape[0]):
+        lower[j] = lb[j] / D[j]
+    for j in range(upper.shape[0]):
+        upper[j] = ub[j] / D[j]
+    limits = _largest_finite(out[n + p : n + m], _largest_finite(lower, _largest_finite(upper, 0.0)))
+    reach = pull if has_curvature else np.inf
+    if limits > 0.0:
+        reach = min(reach, limits)
+    size = max(_largest_finite(out[n : n + p], 0.0), reach if np.isfinite(reach) else 0.0)
+    alpha = size if size > 0.0 else 1.0
+    for k in range(out.shape[0]):
+        out[k] /= alpha
+    equal = 0
+    if lower.shape[0] > 0 and upper.shape[0] > 0:
+        for j in range(n):
+            if lower[j] == upper[j]:
+                equal += 1
+    return alpha, c, max(1.0, largest(out[:n])), limits / alpha, equal
+
+
+@inner
+def _iterate(
+    P: _Array,
+    C: _Array,
+    L: _Array,
+    rows: _Mask,
+    held: _Mask,
+    kappa: _Array,
+    given: bool,
+    terms: float,
+    size_v: float,
+    v: _Array,
+    s: _Array,
+    r1: _Array,
+    r2: _Array,
+    room: _Array,
+) -> tuple[float, float]:
+    """Refine v and s from the residuals r1, r2 of where they stand; the residuals left, of all and of the rows.
+
+    ``given``: whether r2 may be nonzero at the start.  Afterwards r1 is −(P v + g + Cᵀs), which on the held variables
+    is their bounds' multiplier.
+    """
+    n, m = P.shape[0], C.shape[0]
+    rhs, dv, product, back = room[:n], room[n : 2 * n], room[2 * n : 3 * n], room[3 * n : 4 * n]
+    ds, change = room[4 * n : 4 * n + m], room[4 * n + m : 4 * n + 2 * m]
+    rhs[:] = r1
+    if given and m > 0:
+        for i in range(m):
+            ds[i] = kappa[i] * r2[i]
+        times_transposed(C, ds, back)
+        for j in range(n):
+            rhs[j] += back[j]
+        size_v = max(size_v, largest(r2))
+    for j in range(n):
+        if held[j]:
+            rhs[j] = 0.0
+    terms = max(terms, largest(rhs))
+    best = np.inf
+    size = np.inf
+    row_size = 0.0
+    for _ in range(_STEPS):
+        solve_cholesky(L, rhs, dv)
+        times(P, dv, product)
+        for j in range(n):
+            v[j] += dv[j]
+            r1[j] -= product[j]
+        size_v = max(size_v, largest(dv))
+        row_size = 0.0
+        if m > 0:
+            times(C, dv, change)
+            for i in range(m):
+                r2[i] = r2[i] - change[i] if rows[i] else 0.0
+                ds[i] = kappa[i] * r2[i]
+                s[i] -= ds[i]
+            times_transposed(C, ds, back)
+            row_size = largest(r2) / (size_v if size_v > 0.0 else 1.0)
+        left = 0.0
+        for j in range(n):
+            if m > 0:
+                r1[j] += back[j]
+            rhs[j] = r1[j] + back[j] if m > 0 else r1[j]
+            if held[j]:
+                rhs[j] = 0.0
+                continue
+            terms = max(terms, abs(product[j]))
+            if m > 0:
+                terms = max(terms, abs(back[j]))
+            if not abs(r1[j]) <= left:
+                left = abs(r1[j])
+        size = max(left / (terms if terms > 0.0 else 1.0), row_size)
+        if size <= 2.0 * _EPS or not size <= _PROGRESS * best:
+            break
+        best = size
+    return size, row_size
+
+
+@compiled
+def refine_small(
+    P: _Array,
+    C: _Array,
+    L: _Array,
+    rows: _Mask,
+    held: _Mask,
+    kappa: _Array,
+    g: _Array,
+    d: _Array,
+    d_box: _Array,
+    out: _Array,
+    sources: int = _SOURCES,
+) -> tuple[float, float]:
+    """Solve P v + Cᵀs + s_box = −g, C v = d on the rows, v = d_box on the held variables.
+
+    ``d`` and ``d_box`` may be empty, for zero.  ``out`` [2n + m + scratch] receives v, s and s_box; returns the
+    residuals of all and of the rows, relative to the terms they are made of.
+    """
+    n, m = P.shape[0], C.shape[0]
+    v, s, r1 = out[:n], out[n : n + m], out[n + m : 2 * n + m]
+    room = out[2 * n + m :]
+    r2 = room[4 * n + 2 * m : 4 * n + 3 * m]
+    for j in range(n):
+        v[j] = d_box[j] if held[j] and d_box.shape[0] > 0 else 0.0
+        r1[j] = -g[j]
+    for i in range(m):
+        s[i] = 0.0
+        r2[i] = d[i] if rows[i] and d.shape[0] > 0 else 0.0
+    size_v = 0.0
+    if d_box.shape[0] > 0:
+        size_v = largest(v)
+        product, change = room[:n], room[4 * n : 4 * n + m]
+        times(P, v, product)
+        times(C, v, change)
+        for j in range(n):
+            r1[j] -= product[j]
+        for i in range(m):
+            if rows[i]:
+                r2[i] -= change[i]
+    given = d.shape[0] > 0 or size_v > 0.0
+    size, row_size = _iterate(P, C, L, rows, held, kappa, given, 0.0, size_v, v, s, r1, r2, room)
+    for j in range(n):
+        if not held[j]:
+            r1[j] = 0.0
+    return size, row_size
+
+
+@inner
+def _guess(
+    n_eq: int,
+    C: _Array,
+    d: _Array,
+    lb: _Array,
+    ub: _Array,
+    size: float,
+    x: _Array,
+    y: _Array,
+    z_box: _Array,
+    rows: _Mask,
+    lower: _Mask,
+    upper: _Mask,
+    slack: _Array,
+) -> None:
+    """Active where the multiplier outweighs the slack; a variable whose bounds are equal is at its lower one."""
+    times(C, x, slack)
+    for i in range(d.shape[0]):
+        slack[i] = d[i] - slack[i]
+        rows[i] = i < n_eq or y[i] > size * slack[i]
+    for j in range(x.shape[0]):
+        lower[j] = False
+        upper[j] = False
+        if lb.shape[0] > 0 and ub.shape[0] > 0 and lb[j] == ub[j]:
+            lower[j] = True
+            continue
+        if lb.shape[0] > 0:
+            lower[j] = -z_box[j] > size * (x[j] - lb[j])
+        if ub.shape[0] > 0:
+            upper[j] = z_box[j] > size * (ub[j] - x[j])
+
+
+@inner
+def _assemble(
+    P: _Array, C: _Array, rows: _Mask, held: _Mask, stiffness: float, ridge: float, kappa: _Array, H: _Array
+) -> None:
+    """Stiffnesses of the rows over the variables that no bound holds, and the lower triangle of the penalty Hessian."""
+    n, m = P.shape[0], C.shape[0]
+    for i in range(n):
+        for j in range(i + 1):
+            H[i, j] = P[i, j]
+        H[i, i] += ridge
+    for r in range(m):
+        kappa[r] = 0.0
+        if not rows[r]:
+            continue
+        free = 0.0
+        total = 0.0
+        for j in range(n):
+            square = C[r, j] * C[r, j]
+            total += square
+            if not held[j]:
+                free += square
+        unit = free if free > 0.0 else (total if total > 0.0 else 1.0)
+        kappa[r] = stiffness / unit
+        for i in range(n):
+            value = kappa[r] * C[r, i]
+            if value != 0.0:
+                for j in range(i + 1):
+                    H[i, j] += value * C[r, j]
+    for i in range(n):
+        if held[i]:
+            for j in range(i):
+                H[i, j] = 0.0
+            for k in range(i + 1, n):
+                H[k, i] = 0.0
+            H[i, i] = 1.0
+
+
+@inner
+def _least(
+    n_eq: int,
+    lb: _Array,
+    ub: _Array,
+    size_y: float,
+    size_x: float,
+    x: _Array,
+    y: _Array,
+    z_box: _Array,
+    rows: _Mask,
+    lower: _Mask,
+    upper: _Mask,
+    slack: _Array,
+) -> float:
+    """The least slack or multiplier that should not be negative, in units of what counts as zero."""
+    least = np.inf
+    for i in range(n_eq, rows.shape[0]):
+        value = y[i] / size_y if rows[i] else slack[i] / size_x
+        if not value >= least:
+            least = value
+    for j in range(x.shape[0]):
+        if lb.shape[0] > 0 and ub.shape[0] > 0 and lb[j] == ub[j]:
+            continue
+        value = np.inf
+        if upper[j]:
+            value = z_box[j] / size_y
+        elif lower[j]:
+            value = -z_box[j] / size_y
+        else:
+            if lb.shape[0] > 0:
+                value = (x[j] - lb[j]) / size_x
+            if ub.shape[0] > 0:
+                value = min(value, (ub[j] - x[j]) / size_x)
+        if not value >= least:
+            least = value
+    return least
+
+
+@compiled
+def settle(
+    P: _Array,
+    C: _Array,
+    n_eq: int,
+    q: _Array,
+    d: _Array,
+    lb: _Array,
+    ub: _Array,
+    dual_size: float,
+    stiffness: float,
+    ridge: float,
+    weak: float,
+    converged: float,
+    converged_rows: float,
+    x_start: _Array,
+    y_start: _Array,
+    z_start: _Array,
+    masks: _Mask,
+    out: _Array,
+    H: _Array,
+    sources: int = _SOURCES,
+) -> tuple[bool, float, float, float]:
+    """Guess the active set from a solver's point, solve on it exactly, and certify the result.
+
+    ``lb``, ``ub``, ``z_start`` may be empty, for no bounds.  ``masks`` [m + 3n] receives the active rows, lower and
+    upper bounds, and both bounds together; ``out`` [2n + 3m + scratch] x, y, z_box, slack and the stiffnesses; ``H``
+    the factor.  Returns whether the point is optimal with every row strictly active or inactive, and the certificate
+    (primal, dual, gap).
+    """
+    n, m = P.shape[0], C.shape[0]
+    bounded = z_start.shape[0] > 0
+    rows, lower, upper, held = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
+    x, y, z_box = out[:n], out[n : n + m], out[n + m : 2 * n + m]
+    slack, kappa = out[2 * n + m : 2 * n + 2 * m], out[2 * n + 2 * m : 2 * n + 3 * m]
+    room = out[2 * n + 3 * m :]
+    r2 = room[4 * n + 2 * m : 4 * n + 3 * m]
+    product, change = room[:n], room[4 * n : 4 * n + m]
+    failed = (False, np.inf, np.inf, np.inf)
+    _guess(n_eq, C, d, lb, ub, dual_size, x_start, y_start, z_start, rows, lower, upper, slack)
+    for j in range(n):
+        held[j] = lower[j] or upper[j]
+        x[j] = x_start[j]
+        if upper[j]:
+            x[j] = ub[j]
+        elif lower[j]:
+            x[j] = lb[j]
+        if not np.isfinite(x[j]):
+            return failed
+    _assemble(P, C, rows, held, stiffness, ridge, kappa, H)
+    if not cholesky(H):
+        return failed
+    for i in range(m):
+        y[i] = y_start[i] if rows[i] else 0.0
+    times(P, x, product)
+    times_transposed(C, y, room[3 * n : 4 * n])
+    for j in range(n):
+        z_box[j] = -q[j] - product[j] - room[3 * n + j]
+    times(C, x, change)
+    for i in range(m):
+        r2[i] = d[i] - change[i] if rows[i] else 0.0
+    size_v = max(1.0, largest(x))
+    size, row_size = _iterate(P, C, H, rows, held, kappa, True, 1.0, size_v, x, y, z_box, r2, room)
+    if not (size <= converged and row_size <= converged_rows):
+        return failed
+    for j in range(n):
+        if not held[j]:
+            z_box[j] = 0.0
+    times(C, x, slack)
+    for i in range(m):
+        slack[i] = d[i] - slack[i]
+    size_x = max(1.0, largest(x))
+    if not _least(n_eq, lb, ub, weak * dual_size, weak * size_x, x, y, z_box, rows, lower, upper, slack) > 1.0:
+        return failed
+    # The certificate, from products with the matrices themselves.
+    times(P, x, product)
+    times_transposed(C, y, room[3 * n : 4 * n])
+    scale = max(dual_size, largest(product), largest(room[3 * n : 4 * n]))
+    primal = 0.0
+    dual = 0.0
+    sign = 0.0
+    curvature = 0.0
+    linear = 0.0
+    support = 0.0
+    for i in range(m):
+        primal = max(primal, abs(slack[i]) if i < n_eq else -slack[i])
+        if i >= n_eq:
+            sign = max(sign, -y[i])
+        support += y[i] * d[i]
+    for j in range(n):
+        left = product[j] + q[j] + room[3 * n + j]
+        curvature += x[j] * product[j]
+        linear += x[j] * q[j]
+        if bounded:
+            left += z_box[j]
+            scale = max(scale, abs(z_box[j]))
+            if upper[j]:
+                support += max(z_box[j], 0.0) * ub[j]
+                sign = max(sign, -z_box[j]) if lb.shape[0] == 0 or lb[j] != ub[j] else sign
+            elif lower[j] and lb[j] == (ub[j] if ub.shape[0] > 0 else np.inf):
+                support += z_box[j] * lb[j]
+            elif lower[j]:
+                support -= max(-z_box[j], 0.0) * lb[j]
+                sign = max(sign, z_box[j])
+            if lb.shape[0] > 0:
+                primal = max(primal, lb[j] - x[j])
+            if ub.shape[0] > 0:
+                primal = max(primal, x[j] - ub[j])
+        dual = max(dual, abs(left))
+    gap = abs(curvature + linear + support) / max(abs(linear) + abs(curvature) + abs(support), dual_size)
+    return True, primal / max(1.0, largest(x)), max(dual, sign) / scale, gap
