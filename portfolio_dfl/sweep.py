@@ -1,13 +1,17 @@
 """A search over configurations that never looks at the test span.
 
 Every trial is judged by its net result on the decision days just before ``backtest.start``; returns after that date
-are cut off before the first trial. Trials are kept by Optuna in SQLite, so that an interrupted search goes on, and
-recorded in MLflow as children of one run.
+are cut off before the first trial. Trials are kept by Optuna in SQLite and recorded in MLflow as children of one run.
+What a trial draws depends on the seed and the trials judged before it alone, so that an interrupted search goes on
+to the trials it would have had undisturbed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config import StudyConfig
-from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.errors import ConfigError, TrackingError
+from portfolio_dfl.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.strategies import lanes
 from portfolio_dfl.study_data import decision_span, load_panel, returns_needed
 from portfolio_dfl.study_stages import Progress
@@ -67,6 +72,8 @@ def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> Sweep
     ------
     ConfigError
         If the space is empty or names an unknown key, or too few days lie before the test span.
+    TrackingError
+        If another process is working on the same search.
     """
     import optuna
 
@@ -74,37 +81,39 @@ def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> Sweep
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
     for key, choices in section.space.items():
-        _changed(config, {key: choices[0] if isinstance(choices, list) else choices["low"]})
+        for value in choices if isinstance(choices, list) else (choices["low"], choices["high"]):
+            _changed(config, {key: value})
     known, start, end = _validation(config)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder = config.tracking.folder
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{config.name}-{_digest(config)}"
-    study = optuna.create_study(
-        storage=f"sqlite:///{(folder / 'sweeps.db').resolve()}",
-        study_name=name,
-        direction="maximize",
-        load_if_exists=True,
-    )
-    # A search that goes on must not draw again what it drew before.
-    study.sampler = optuna.samplers.TPESampler(seed=config.training.seeds[0] + len(study.trials))
-    _requeue_interrupted(study)
+    name = f"{config.name}-{_digest(config, known)}"
     store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
     tags = {"kind": "sweep", "sweep": name}
-    with tracked_run(store, f"sweep {name}", resume=store.find_run(tags), tags=tags) as parent:
-        while (done := len(_judged(study))) < section.trials:
+    with closed_on_signal(), _held(folder, name):
+        study = _open_study(folder, name)
+        resume = store.find_run(tags)
+        with tracked_run(store, f"sweep {name}", resume=resume, tags=tags) as parent:
+            while (done := len(_judged(study))) < section.trials:
+                if progress is not None:
+                    progress("Trials", done, section.trials)
+                seed = np.random.SeedSequence([config.training.seeds[0], done]).generate_state(1)[0]
+                study.sampler = optuna.samplers.TPESampler(seed=int(seed))
+                trial = study.ask()
+                values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
+                score = validation_score(_changed(config, values), known, start, end)
+                with uninterrupted():
+                    if np.isfinite(score):
+                        study.tell(trial, score)
+                    else:
+                        study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             if progress is not None:
-                progress("Trials", done, section.trials)
-            trial = study.ask()
-            values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
-            score = validation_score(_changed(config, values), known, start, end)
-            if np.isfinite(score):
-                study.tell(trial, score)
-            else:
-                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        if progress is not None:
-            progress("Trials", section.trials, section.trials)
-        _record(store, parent, study)
+                progress("Trials", section.trials, section.trials)
+            if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+                raise ConfigError(
+                    f"none of {section.trials} trials could be judged; look at sweep.space and sweep.days"
+                )
+            _record(store, parent, study)
     return _result(config, study, folder / f"{name}.yaml")
 
 
@@ -158,7 +167,7 @@ def _validation(config: StudyConfig) -> tuple[pd.DataFrame, pd.Timestamp, pd.Tim
 
 def _changed(config: StudyConfig, values: dict[str, Any]) -> StudyConfig:
     strategy = f"backtest.strategies=[{config.sweep.strategy}]"
-    return config.override([strategy, *(f"{key}={value!r}" for key, value in values.items())])
+    return config.override([strategy, *(f"{key}={json.dumps(value)}" for key, value in values.items())])
 
 
 def _suggest(trial: optuna.Trial, key: str, choices: Any) -> Any:
@@ -176,39 +185,60 @@ def _judged(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
 
 
-def _requeue_interrupted(study: optuna.Study) -> None:
-    """Trials that were running when the process died are given up, and their values tried again first."""
-    from optuna.trial import TrialState
+@contextmanager
+def _held(folder: Path, name: str) -> Iterator[None]:
+    """Keep other processes from the same search."""
+    from filelock import FileLock, Timeout
 
-    for trial in study.get_trials(states=(TrialState.RUNNING,)):
-        study.tell(trial.number, state=TrialState.FAIL)
-        if trial.params:
-            study.enqueue_trial(trial.params, skip_if_exists=True)
+    try:
+        lock = FileLock(folder / f".{name}.lock", timeout=0).acquire()
+    except Timeout as error:
+        raise TrackingError(f"another process is working on sweep {name}; wait for it or stop it") from error
+    with lock:
+        yield
+
+
+def _open_study(folder: Path, name: str) -> optuna.Study:
+    """The search, new or from before; trials that were running when its process died are given up."""
+    import optuna
+    from filelock import FileLock
+
+    with FileLock(folder / ".sweeps.lock", timeout=300):  # several first users would each create the tables
+        study = optuna.create_study(
+            storage=f"sqlite:///{(folder / 'sweeps.db').resolve()}",
+            study_name=name,
+            direction="maximize",
+            load_if_exists=True,
+        )
+    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    return study
 
 
 def _record(store: StudyStore, parent: TrackedRun, study: optuna.Study) -> None:
-    """A child run for every judged trial that has none yet."""
-    for trial in _judged(study):
-        tags = {"mlflow.parentRunId": parent.run_id, "trial": str(trial.number)}
-        if store.find_run(tags) is None:
-            with tracked_run(store, f"trial {trial.number}", parent=parent, tags={"trial": trial.number}) as run:
-                run.log_params(trial.params)
-                run.log_metrics({} if trial.value is None else {"score": trial.value})
-    parent.log_metrics({"best_score": study.best_value})
+    """A child run for every judged trial."""
+    for number, trial in enumerate(_judged(study)):
+        resume = store.find_run({"mlflow.parentRunId": parent.run_id, "trial": str(number)})
+        tags = {"trial": number}
+        with tracked_run(store, f"trial {number}", parent=parent, resume=resume, tags=tags) as run:
+            run.log_params(trial.params)
+            run.log_metrics({} if trial.value is None else {"score": trial.value})
+    parent.log_metrics({"best_score": study.best_value}, step=len(_judged(study)))
 
 
 def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult:
     trials = [
-        {"trial": trial.number, "score": np.nan if trial.value is None else trial.value, **trial.params}
-        for trial in _judged(study)
+        {"trial": number, "score": np.nan if trial.value is None else trial.value, **trial.params}
+        for number, trial in enumerate(_judged(study))
     ]
-    best = config.override([f"{key}={value!r}" for key, value in study.best_params.items()])
+    best = config.override([f"{key}={json.dumps(value)}" for key, value in study.best_params.items()])
     path.write_text(best.to_yaml(), encoding="utf-8")
     return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path)
 
 
-def _digest(config: StudyConfig) -> str:
-    """What identifies a search: everything but how many trials it has and where it runs."""
+def _digest(config: StudyConfig, known: pd.DataFrame) -> str:
+    """What identifies a search: its returns and everything but how many trials it has and where it runs."""
     decisive = config.override(["sweep.trials=1"])
     text = decisive.model_dump_json(exclude={"execution", "tracking"})
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    returns = pd.util.hash_pandas_object(known).to_numpy().tobytes()
+    return hashlib.sha256(text.encode() + returns).hexdigest()[:8]

@@ -1,0 +1,146 @@
+"""SIGKILL at random moments: a study goes on to the same bits, does nothing twice, and leaves nothing open."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from small_study import EXPERIMENT, WINDOWS, metrics_on_record, same_weights, small, statuses
+
+from portfolio_dfl.config import StudyConfig
+from portfolio_dfl.study import resume_study, run_study
+from portfolio_dfl.study_data import decision_span, load_panel
+from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.sweep import run_sweep, validation_score
+
+_KILLS = 10
+# Everything a study imports, so that children of a process that has it start at once.
+_PRELOADED = """
+arch.bootstrap cvxpy exchange_calendars lightning.pytorch mlflow.pyfunc mlflow.store.tracking.sqlalchemy_store numba
+plotly.express plotly.subplots portfolio_dfl.backtest.evaluation portfolio_dfl.backtest.inference
+optuna portfolio_dfl.data.panel portfolio_dfl.data.sources portfolio_dfl.study portfolio_dfl.sweep
+portfolio_dfl.tracking.model
+portfolio_dfl.training.fitting portfolio_dfl.training.policies pyarrow.parquet skfolio sklearn.covariance small_study
+"""
+
+
+def brief(folder: Path) -> StudyConfig:
+    """The small study with fewer figures in its report."""
+    return small(folder, "backtest.strategies=[decision_focused, two_stage, equal_weight]", "evaluation.bootstrap=0")
+
+
+def start(function: Callable[..., Any], *arguments: Any) -> BaseProcess:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED.split())
+    process = context.Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
+def new_run(folder: Path, earlier: set[Path], process: BaseProcess) -> Path:
+    """The run folder that a process makes, as soon as it is there."""
+    while not (found := set(folder.glob(f"{EXPERIMENT}-*")) - earlier):
+        assert process.is_alive()
+        time.sleep(0.002)
+    return found.pop()
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A study that nobody interrupts, and how long one takes from the moment its folder is there."""
+
+    result: StudyResult
+    metrics: dict[str, Any]
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder: Path) -> Undisturbed:
+    result = run_study(brief(folder))
+    start(run_study, brief(folder)).join()  # the first child waits for the imports
+    earlier = set(folder.iterdir())
+    process = start(run_study, brief(folder))
+    new_run(folder, earlier, process)
+    begin = time.monotonic()
+    process.join()
+    assert process.exitcode == 0
+    return Undisturbed(result, metrics_on_record(folder, result.folder.name), time.monotonic() - begin)
+
+
+def test_ten_killed_studies_go_on_to_the_same_bits(undisturbed: Undisturbed, folder: Path) -> None:
+    moments = random.Random(8)
+    interrupted = 0
+    for kill in range(_KILLS):
+        earlier = set(folder.iterdir())
+        process = start(run_study, brief(folder))
+        run = new_run(folder, earlier, process)
+        time.sleep(undisturbed.seconds * (kill + moments.random()) / _KILLS)
+        process.kill()
+        process.join()
+        interrupted += process.exitcode != 0
+        if kill % 3 == 1:
+            process = start(resume_study, run)
+            time.sleep(undisturbed.seconds * moments.random() / 2)
+            process.kill()
+            process.join()
+        finished = {path: path.stat() for path in (run / "windows").glob("[!.]*")}
+        resumed = resume_study(run)
+        assert same_weights(undisturbed.result, resumed)
+        after = {path: path.stat() for path in (run / "windows").iterdir()}
+        assert len(after) == WINDOWS
+        for path, stat in finished.items():
+            assert (after[path].st_ino, after[path].st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns)
+        assert metrics_on_record(folder, run.name) == undisturbed.metrics
+        assert not list(run.rglob(".*.partial"))
+    assert interrupted >= _KILLS - 2
+    assert set(statuses(folder).values()) == {"FINISHED"}
+
+
+def test_a_killed_search_goes_on_to_the_trials_it_would_have_had(tmp_path: Path) -> None:
+    space = "sweep.space={training.learning_rate: {low: 0.0001, high: 0.01, log: true}, allocation.horizon: [1, 2]}"
+    searched = [small(tmp_path / name, space, "sweep.days=20", "sweep.trials=8") for name in ("calm", "killed")]
+    calm = run_sweep(searched[0])
+    database = tmp_path / "killed" / "sweeps.db"
+    for trials in (2, 5):
+        process = start(run_sweep, searched[1])
+        while judged_trials(database) < trials:
+            assert process.is_alive()
+            time.sleep(0.002)
+        process.kill()
+        process.join()
+        assert judged_trials(database) < 8
+    resumed = run_sweep(searched[1])
+    assert len(resumed.trials) == 8
+    pd.testing.assert_frame_equal(resumed.trials, calm.trials, check_exact=True)
+    assert resumed.score == calm.score
+    assert resumed.best.override([f"tracking.folder={tmp_path / 'calm'}"]) == calm.best
+    records = statuses(tmp_path / "killed")
+    assert set(records.values()) == {"FINISHED"}
+    assert sum("/trial" in name for name in records) == 8
+    returns = load_panel(resumed.best).returns
+    known = returns.loc[: decision_span(resumed.best, returns).dates[0]]
+    assert validation_score(resumed.best, known, known.index[-21], known.index[-2]) == resumed.score
+
+
+def judged_trials(database: Path) -> int:
+    if not database.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchall():
+            return 0
+        return int(connection.execute("SELECT count(*) FROM trials WHERE state = 'COMPLETE'").fetchone()[0])
