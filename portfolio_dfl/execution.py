@@ -12,11 +12,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from portfolio_dfl.errors import ConfigError, PortfolioError
 
-__all__ = ["Backend", "fan_out"]
+__all__ = ["Backend", "connected", "fan_out"]
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -79,6 +79,16 @@ def fan_out(
     return _ray(call, calls, address)
 
 
+@contextmanager
+def connected(backend: Backend, address: str | None = None) -> Iterator[None]:
+    """Keep workers from one :func:`fan_out` to the next; ray would start new ones for each."""
+    if backend == "ray" and address is not None:
+        with _ray_connection(address):
+            yield
+    else:
+        yield
+
+
 class _Call(Generic[Argument, Result]):
     """A call that returns its position too, for results that arrive in any order, and names its errors."""
 
@@ -131,7 +141,7 @@ def _dask(
             raise ConfigError(f"the dask cluster at {address} has no workers; start some") from error
         names = {client.submit(call, *each, pure=False): each[1] for each in calls}
         try:
-            for _, result in as_completed(list(names), with_results=True):
+            for _, result in as_completed(list(names), loop=client.loop, with_results=True):
                 yield result
         except KilledWorker as error:
             name = next(name for future, name in names.items() if future.key == error.task)
@@ -145,19 +155,7 @@ def _dask(
 def _ray(
     call: _Call[Argument, Result], calls: Sequence[tuple[int, str, Argument]], address: str
 ) -> Iterator[tuple[int, Result]]:
-    try:
-        import ray
-    except ImportError as error:
-        raise ConfigError("execution.backend ray is not installed: pip install 'portfolio-dfl[ray]'") from error
-    started = not ray.is_initialized()
-    if started:
-        _require_listener(address)
-        try:
-            with _own_handlers():
-                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ConfigError(f"cannot connect to a ray cluster at {address}: {error}") from error
-    try:
+    with _ray_connection(address) as ray:
         remote = ray.remote(max_retries=_RETRIES)(_run_on_ray)
         shared = ray.put(call)
         names = {remote.remote(shared, *each): each[1] for each in calls}
@@ -170,9 +168,28 @@ def _ray(
                 raise error.cause from error
             except ray.exceptions.RayError as error:
                 raise PortfolioError(f"{names[done]}: ray gave up: {error}; {_RESUME}") from error
+
+
+@contextmanager
+def _ray_connection(address: str) -> Iterator[Any]:
+    """The module, connected; a connection that is there already is used and left."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError("execution.backend ray is not installed: pip install 'portfolio-dfl[ray]'") from error
+    if ray.is_initialized():
+        yield ray
+        return
+    _require_listener(address)
+    try:
+        with _own_handlers():
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"cannot connect to a ray cluster at {address}: {error}") from error
+    try:
+        yield ray
     finally:
-        if started:
-            ray.shutdown()
+        ray.shutdown()
 
 
 def _run_on_ray(call: _Call[Argument, Result], position: int, name: str, argument: Argument) -> tuple[int, Result]:

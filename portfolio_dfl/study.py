@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from portfolio_dfl.config import STRATEGIES, StudyConfig
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.execution import connected
 from portfolio_dfl.interruption import closed_on_signal
 from portfolio_dfl.run_folder import RunFolder
 from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
@@ -82,7 +83,8 @@ def train_study(config: StudyConfig, *, progress: Progress | None = None) -> Tra
     Parameters and errors as :func:`run_study`.
     """
     folder, panel, span = _prepare(config)
-    with _tracked(config, folder, panel.sha256) as (_, _, children):
+    execution = config.execution
+    with _tracked(config, folder, panel.sha256) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(config, folder, panel.returns, span, children, progress or _silent)
     return TrainedStudy(folder.path, {lane.label: tuple(mine) for lane, mine in windows.items()})
 
@@ -150,8 +152,9 @@ def _complete(
     """Do what is not done yet, in a run folder that exists; ``config`` may differ from its own in ``execution``."""
     begin, show, recorded = time.perf_counter(), progress or _silent, folder.config()
     with _tracked(recorded, folder, panel.sha256) as (parent, facts, children):
-        windows = train(config, folder, panel.returns, span, children, show)
-        walks = walk(config, panel.returns, span, windows, show)
+        with connected(config.execution.backend, config.execution.address):
+            windows = train(config, folder, panel.returns, span, children, show)
+            walks = walk(config, panel.returns, span, windows, show)
         result = evaluate(recorded, folder, panel.returns, span, windows, walks, facts, parent)
         record(result, folder, windows, children, parent, time.perf_counter() - begin)
     return result
