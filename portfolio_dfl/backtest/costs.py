@@ -55,7 +55,8 @@ def break_even_cost(strategy: Ledger, benchmark: Ledger) -> float:
     -------
     float
         The rate (0.001 is 10 basis points): below it the strategy is ahead. ``inf`` where it is ahead at
-        every cost, NaN where it is not even ahead without costs.
+        every rate that can be charged, 1 being all that is traded; NaN where it is not even ahead without
+        costs.
     """
     from scipy.optimize import brentq
 
@@ -72,8 +73,8 @@ def break_even_cost(strategy: Ledger, benchmark: Ledger) -> float:
     largest = max(ours.max(), theirs.max())
     if largest == 0.0:
         return math.inf
-    # At a rate of 1 / turnover a day's trade costs all there is: no rate beyond it can be paid.
-    ruin = (1.0 - 1e-12) / largest
-    if lead(ruin) > 0.0:
+    # At a rate of 1 / turnover a day's trade costs all there is, at a rate of 1 all that is traded.
+    highest = min(1.0, (1.0 - 1e-12) / largest)
+    if lead(highest) > 0.0:
         return math.inf
-    return float(brentq(lead, 0.0, ruin, xtol=1e-15, rtol=1e-12))
+    return float(brentq(lead, 0.0, highest, xtol=1e-15, rtol=1e-12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -62,3 +63,11 @@ def test_a_lead_without_trading_survives_every_cost(market):
     best = run_ledger(whole, market, initial=whole.to_numpy()[0], name="best")
     holding = run_ledger(pd.DataFrame(0.25, index=whole.index, columns=whole.columns), market, name="holding")
     assert break_even_cost(best, holding) == math.inf
+
+
+def test_a_break_even_beyond_all_that_is_traded_is_none(market):
+    """Turnover a hair above the benchmark's: a rate of several hundred per cent could not be charged."""
+    steady = run_ledger(pd.DataFrame(0.25, index=market.index, columns=market.columns), market, name="steady")
+    daily = steady.daily.assign(turnover=steady.daily["turnover"] + 1e-6)
+    ahead = replace(steady, daily=daily.assign(gross_return=daily["gross_return"] + 1e-5))
+    assert break_even_cost(ahead, steady) == math.inf
