@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from portfolio_dfl.config import StudyConfig
 from portfolio_dfl.study_result import StudyResult
 from portfolio_dfl.tracking.mlflow_store import StudyStore, open_store
 
-__all__ = ["EXPERIMENT", "WINDOWS", "metrics_on_record", "same_weights", "small", "statuses", "store_of"]
+__all__ = [
+    "EXPERIMENT",
+    "WINDOWS",
+    "Record",
+    "brief",
+    "records",
+    "same_weights",
+    "small",
+    "start",
+    "statuses",
+    "store_of",
+]
 
 EXPERIMENT = "small"
 #: Windows that the study trains: seven for each of two strategies.
@@ -26,10 +42,25 @@ _SMALL = {
     "evaluation": {"bootstrap": 100},
 }
 
+# Everything that a study imports.
+_PRELOADED = """
+arch.bootstrap cvxpy exchange_calendars lightning.pytorch mlflow.pyfunc mlflow.store.tracking.sqlalchemy_store numba
+plotly.express plotly.subplots portfolio_dfl.backtest.evaluation portfolio_dfl.backtest.inference
+optuna portfolio_dfl.data.panel portfolio_dfl.data.sources portfolio_dfl.study portfolio_dfl.sweep
+portfolio_dfl.tracking.model
+portfolio_dfl.training.fitting portfolio_dfl.training.policies pyarrow.parquet skfolio sklearn.covariance small_study
+"""
+
 
 def small(folder: Path, *overrides: str) -> StudyConfig:
     """The study, recorded in a folder of runs."""
     return StudyConfig.parse(_SMALL).override([f"tracking.folder={folder}", *overrides])
+
+
+def brief(folder: Path, *overrides: str) -> StudyConfig:
+    """The study with fewer strategies and figures."""
+    strategies = "backtest.strategies=[decision_focused, two_stage, equal_weight]"
+    return small(folder, strategies, "evaluation.bootstrap=0", *overrides)
 
 
 def same_weights(one: StudyResult, other: StudyResult) -> bool:
@@ -58,8 +89,17 @@ def statuses(folder: Path, experiment: str = EXPERIMENT) -> dict[str, str]:
     }
 
 
-def metrics_on_record(folder: Path, run_name: str) -> dict[str, Counter[tuple[str, int]]]:
-    """How often each metric of a study is recorded at each step, for the parent ("") and for each child by name."""
+@dataclass(frozen=True)
+class Record:
+    """What MLflow holds of one run: how often each metric at each step, the parameters, the artifacts' paths."""
+
+    metrics: Counter[tuple[str, int]]
+    params: dict[str, str]
+    artifacts: set[str]
+
+
+def records(folder: Path, run_name: str) -> dict[str, Record]:
+    """The records of a study, of its parent ("") and of each child by name."""
     store = store_of(folder)
     parent = store.find_run({"run_folder": run_name})
     assert parent is not None
@@ -69,5 +109,25 @@ def metrics_on_record(folder: Path, run_name: str) -> dict[str, Counter[tuple[st
         name = "" if run.info.run_id == parent else str(run.info.run_name)
         assert name not in found
         histories = [store.client.get_metric_history(run.info.run_id, metric) for metric in run.data.metrics]
-        found[name] = Counter((entry.key, entry.step) for history in histories for entry in history)
+        found[name] = Record(
+            Counter((entry.key, entry.step) for history in histories for entry in history),
+            dict(run.data.params),
+            set(_artifacts(store, run.info.run_id, None)),
+        )
     return found
+
+
+def _artifacts(store: StudyStore, run_id: str, folder: str | None) -> Iterator[str]:
+    for entry in store.client.list_artifacts(run_id, folder):
+        yield entry.path
+        if entry.is_dir:
+            yield from _artifacts(store, run_id, entry.path)
+
+
+def start(function: Callable[..., Any], *arguments: Any) -> BaseProcess:
+    """A child of a process that has everything imported: starting afresh takes longer than the study."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED.split())
+    process = context.Process(target=function, args=arguments)
+    process.start()
+    return process

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from small_study import EXPERIMENT, WINDOWS, metrics_on_record, same_weights, small, statuses
+from small_study import EXPERIMENT, WINDOWS, Record, brief, records, same_weights, small, start, statuses
 
-from portfolio_dfl.config import StudyConfig
 from portfolio_dfl.study import resume_study, run_study
 from portfolio_dfl.study_data import decision_span, load_panel
 from portfolio_dfl.study_result import StudyResult
 from portfolio_dfl.sweep import run_sweep, validation_score
 
 _KILLS = 10
-# Everything a study imports, so that children of a process that has it start at once.
-_PRELOADED = """
-arch.bootstrap cvxpy exchange_calendars lightning.pytorch mlflow.pyfunc mlflow.store.tracking.sqlalchemy_store numba
-plotly.express plotly.subplots portfolio_dfl.backtest.evaluation portfolio_dfl.backtest.inference
-optuna portfolio_dfl.data.panel portfolio_dfl.data.sources portfolio_dfl.study portfolio_dfl.sweep
-portfolio_dfl.tracking.model
-portfolio_dfl.training.fitting portfolio_dfl.training.policies pyarrow.parquet skfolio sklearn.covariance small_study
-"""
-
-
-def brief(folder: Path) -> StudyConfig:
-    """The small study with fewer figures in its report."""
-    return small(folder, "backtest.strategies=[decision_focused, two_stage, equal_weight]", "evaluation.bootstrap=0")
-
-
-def start(function: Callable[..., Any], *arguments: Any) -> BaseProcess:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED.split())
-    process = context.Process(target=function, args=arguments)
-    process.start()
-    return process
 
 
 def new_run(folder: Path, earlier: set[Path], process: BaseProcess) -> Path:
@@ -60,7 +35,7 @@ class Undisturbed:
     """A study that nobody interrupts, and how long one takes from the moment its folder is there."""
 
     result: StudyResult
-    metrics: dict[str, Any]
+    records: dict[str, Record]
     seconds: float
 
 
@@ -79,7 +54,7 @@ def undisturbed(folder: Path) -> Undisturbed:
     begin = time.monotonic()
     process.join()
     assert process.exitcode == 0
-    return Undisturbed(result, metrics_on_record(folder, result.folder.name), time.monotonic() - begin)
+    return Undisturbed(result, records(folder, result.folder.name), time.monotonic() - begin)
 
 
 def test_ten_killed_studies_go_on_to_the_same_bits(undisturbed: Undisturbed, folder: Path) -> None:
@@ -105,7 +80,7 @@ def test_ten_killed_studies_go_on_to_the_same_bits(undisturbed: Undisturbed, fol
         assert len(after) == WINDOWS
         for path, stat in finished.items():
             assert (after[path].st_ino, after[path].st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns)
-        assert metrics_on_record(folder, run.name) == undisturbed.metrics
+        assert records(folder, run.name) == undisturbed.records
         assert not list(run.rglob(".*.partial"))
     assert interrupted >= _KILLS - 2
     assert set(statuses(folder).values()) == {"FINISHED"}
