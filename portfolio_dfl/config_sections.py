@@ -93,11 +93,31 @@ class AllocationConfig(Section):
 
     horizon: int = Field(default=5, ge=1, description="trading days planned ahead, H")
     risk_aversion: float = Field(default=10.0, gt=0, description="λ")
-    turnover_limit: float = Field(default=0.2, gt=0, description="τ, L1 distance between consecutive weights")
+    turnover_limit: Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]] | None = Field(
+        default=0.2, description="τ, L1 distance between consecutive weights; one for each stage; null: no limit"
+    )
+    max_weight: float | None = Field(
+        default=None, gt=0, le=1, description="largest weight that a plan may give an asset; null: any"
+    )
     transaction_cost: float = Field(
         default=0.0, ge=0, lt=1, description="c, cost of trading one unit that the plan counts; the paper: none"
     )
     solver: str = Field(default="auto", min_length=1, description="auto | piqp | gurobi | a name known to qpsolvers")
+
+    @model_validator(mode="after")
+    def _limit_for_each_stage(self) -> Self:
+        limits = self.turnover_limit
+        if isinstance(limits, list) and len(limits) != self.horizon:
+            raise ValueError(f"turnover_limit has {len(limits)} numbers for {self.horizon} stages of the horizon")
+        return self
+
+    @property
+    def first_turnover_limit(self) -> float:
+        """τ of the stage that is traded; infinite where there is none."""
+        limits = self.turnover_limit
+        if limits is None:
+            return float("inf")
+        return limits[0] if isinstance(limits, list) else limits
 
 
 class ForecastingConfig(Section):
@@ -106,7 +126,7 @@ class ForecastingConfig(Section):
     predictor: str = Field(
         default="linear",
         min_length=1,
-        description="linear (the paper's) | mlp | gru | tcn | package.module:Class",
+        description="linear (the paper's) | momentum | mlp | gru | tcn | package.module:Class",
     )
     lookback: int = Field(default=120, ge=1, description="trading days of returns the predictor sees")
     scaled: bool = Field(default=True, description="standardise with scales fitted in the training window")

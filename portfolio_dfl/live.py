@@ -123,7 +123,7 @@ def advise(
         target=target,
         trades=trades,
         turnover=float(trades.abs().sum()),
-        turnover_limit=float("inf") if limit is None else float(limit),
+        turnover_limit=float("inf") if limit is None else float(np.ravel(limit)[0]),  # of the stage that is traded
     )
 
 

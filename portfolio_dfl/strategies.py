@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config import StudyConfig
@@ -13,11 +14,20 @@ from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tracking.figures import appearance
 
 if TYPE_CHECKING:
+    from portfolio_dfl.allocation.limits import Limit
     from portfolio_dfl.backtest import Policy
     from portfolio_dfl.risk import CovarianceEstimator
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
-__all__ = ["Lane", "build_estimator", "build_policy", "build_trained_policy", "by_strategy", "lanes"]
+__all__ = [
+    "Lane",
+    "build_estimator",
+    "build_limits",
+    "build_policy",
+    "build_trained_policy",
+    "by_strategy",
+    "lanes",
+]
 
 TRAINED = ("decision_focused", "two_stage")
 
@@ -94,7 +104,8 @@ def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Poli
     plan: dict[str, Any] = {
         "horizon": allocation.horizon,
         "risk_aversion": allocation.risk_aversion,
-        "turnover_limit": allocation.turnover_limit,
+        "turnover_limit": np.inf if allocation.turnover_limit is None else allocation.turnover_limit,
+        "limits": build_limits(config),
         "transaction_cost": allocation.transaction_cost,
         "solver": allocation.solver,
     }
@@ -106,7 +117,7 @@ def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Poli
         case "minimum_variance":
             return baselines.MinimumVariance(estimator, name=name, **plan)
         case "risk_parity":
-            return baselines.RiskParity(estimator, turnover_limit=allocation.turnover_limit, name=name)
+            return baselines.RiskParity(estimator, turnover_limit=allocation.first_turnover_limit, name=name)
         case "historical_mean_variance":
             return baselines.HistoricalMeanVariance(
                 estimator, mean_window=config.forecasting.lookback, name=name, **plan
@@ -147,6 +158,7 @@ def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> Pred
         risk_aversion=allocation.risk_aversion,
         turnover_limit=allocation.turnover_limit,
         transaction_cost=allocation.transaction_cost,
+        limits=build_limits(config),
         solver=allocation.solver,
     )
     make = TwoStagePolicy if two_stage else DecisionFocusedPolicy
@@ -164,6 +176,14 @@ def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> Pred
         risk_scaling=training.risk_scaling and not two_stage,
         name=lane.label,
     )
+
+
+def build_limits(config: StudyConfig) -> list[Limit]:
+    """Limits of weights that plans obey beside long only."""
+    from portfolio_dfl.allocation.limits import BoxLimits
+
+    largest = config.allocation.max_weight
+    return [] if largest is None else [BoxLimits(0.0, largest)]
 
 
 def build_estimator(config: StudyConfig) -> CovarianceEstimator:

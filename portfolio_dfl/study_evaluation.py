@@ -11,7 +11,7 @@ import pandas as pd
 
 from portfolio_dfl.config import StudyConfig
 from portfolio_dfl.errors import AllocationError
-from portfolio_dfl.strategies import Lane, build_estimator, by_strategy
+from portfolio_dfl.strategies import Lane, build_estimator, build_limits, by_strategy
 from portfolio_dfl.study_data import Span
 from portfolio_dfl.walk import Walk, window_frame
 
@@ -113,7 +113,8 @@ def _regrets(
                 book,
                 returns,
                 risk_aversion=config.allocation.risk_aversion,
-                turnover_limit=config.allocation.turnover_limit,
+                turnover_limit=config.allocation.first_turnover_limit,
+                limits=build_limits(config),
                 realised=RollingCovariance(window, ridge=0.0),
                 solver=config.allocation.solver,
             )

@@ -58,9 +58,15 @@ def _subtitle(result: StudyResult) -> str:
     listed = ", ".join(tickers) if len(tickers) <= 10 else f"{len(tickers)} assets"
     return (
         f"{listed} · {_day(days[0])} to {_day(days[-1])}, {len(days):,} days · horizon {config.allocation.horizon} "
-        f"days, λ {config.allocation.risk_aversion:g}, τ {config.allocation.turnover_limit:g} · costs "
+        f"days, λ {config.allocation.risk_aversion:g}, τ {_limits(config.allocation.turnover_limit)} · costs "
         f"{config.backtest.cost_rate * 1e4:g} bp"
     )
+
+
+def _limits(turnover: float | list[float] | None) -> str:
+    if turnover is None:
+        return "none"
+    return " then ".join(f"{limit:g}" for limit in turnover) if isinstance(turnover, list) else f"{turnover:g}"
 
 
 def _lead(result: StudyResult) -> str:

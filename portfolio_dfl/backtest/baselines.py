@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ from portfolio_dfl.backtest.frames import equal_weights
 from portfolio_dfl.backtest.risk_budget import equal_risk_weights
 from portfolio_dfl.errors import BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
+
+if TYPE_CHECKING:
+    from portfolio_dfl.allocation.limits import Limit
 
 __all__ = [
     "BuyAndHold",
@@ -69,8 +73,10 @@ class MinimumVariance(_NothingToLearn):
     ----------
     covariance : CovarianceEstimator
         Estimator of the covariance from the returns up to the decision.
-    turnover_limit : float
-        Largest ‖w − held‖₁ of a decision; ``inf`` for none.
+    turnover_limit : float or sequence of float
+        Largest ‖w − held‖₁ of a decision, for all stages of the plan or for each; ``inf`` for none.
+    limits : sequence of Limit
+        Of weights.
     transaction_cost : float
         c, cost of trading one unit that the plan counts: a trade is then made only where the variance it saves
         over the horizon, times λ/2, is worth it.
@@ -79,7 +85,8 @@ class MinimumVariance(_NothingToLearn):
     """
 
     covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
-    turnover_limit: float = np.inf
+    turnover_limit: float | Sequence[float] = np.inf
+    limits: Sequence[Limit] = ()
     transaction_cost: float = 0.0
     horizon: int = 1
     risk_aversion: float = 10.0
@@ -91,6 +98,7 @@ class MinimumVariance(_NothingToLearn):
         self._first_step = FirstStep(
             risk_aversion=self.risk_aversion,
             turnover_limit=self.turnover_limit,
+            limits=self.limits,
             transaction_cost=self.transaction_cost,
             solver=self.solver,
         )
@@ -104,6 +112,8 @@ class MinimumVariance(_NothingToLearn):
 @dataclass
 class RiskParity(_NothingToLearn):
     """Every asset contributes the same risk; a decision goes as far towards it as the turnover limit allows.
+
+    A rule of its own: it knows no other limit of weights and counts no cost.
 
     Parameters
     ----------
@@ -136,7 +146,7 @@ class HistoricalMeanVariance(_NothingToLearn):
         Estimator of the covariance from the returns up to the decision.
     mean_window : int
         Number of returns that the mean is taken over.
-    horizon, risk_aversion, turnover_limit, transaction_cost, solver
+    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
         Of the portfolio layer, as for the strategies that learn.
     """
 
@@ -144,7 +154,8 @@ class HistoricalMeanVariance(_NothingToLearn):
     mean_window: int = 120
     horizon: int = 1
     risk_aversion: float = 10.0
-    turnover_limit: float = np.inf
+    turnover_limit: float | Sequence[float] = np.inf
+    limits: Sequence[Limit] = ()
     transaction_cost: float = 0.0
     solver: str = "auto"
     name: str = "historical mean"
@@ -154,6 +165,7 @@ class HistoricalMeanVariance(_NothingToLearn):
         self._first_step = FirstStep(
             risk_aversion=self.risk_aversion,
             turnover_limit=self.turnover_limit,
+            limits=self.limits,
             transaction_cost=self.transaction_cost,
             solver=self.solver,
         )
@@ -178,7 +190,7 @@ class PerfectForesight(_NothingToLearn):
         All returns of the backtest, those after the decisions included.
     realised : CovarianceEstimator
         Estimator of the covariance realised over its window after the decision.
-    horizon, risk_aversion, turnover_limit, transaction_cost, solver
+    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
         Of the portfolio layer, as for the strategies that learn.
     """
 
@@ -186,7 +198,8 @@ class PerfectForesight(_NothingToLearn):
     realised: CovarianceEstimator = field(default_factory=lambda: RollingCovariance(20, ridge=0.0))
     horizon: int = 1
     risk_aversion: float = 10.0
-    turnover_limit: float = np.inf
+    turnover_limit: float | Sequence[float] = np.inf
+    limits: Sequence[Limit] = ()
     transaction_cost: float = 0.0
     solver: str = "auto"
     name: str = "perfect foresight (ceiling)"
@@ -203,6 +216,7 @@ class PerfectForesight(_NothingToLearn):
         self._first_step = FirstStep(
             risk_aversion=self.risk_aversion,
             turnover_limit=self.turnover_limit,
+            limits=self.limits,
             transaction_cost=self.transaction_cost,
             solver=self.solver,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation import MultiPeriodMeanVariance
+    from portfolio_dfl.allocation.limits import Limit
 
 __all__ = ["FirstStep"]
 
@@ -28,8 +30,10 @@ class FirstStep:
     ----------
     risk_aversion : float
         λ of ``−r̂ᵀw + λ/2 wᵀΣw``, positive.
-    turnover_limit : float
-        τ; ``inf`` for none.
+    turnover_limit : float or sequence of float
+        τ, for all stages or for each; ``inf`` for none.
+    limits : sequence of Limit
+        Of weights, see :mod:`portfolio_dfl.allocation.limits`.
     transaction_cost : float
         c, cost of trading one unit that the plan counts.
     solver : str
@@ -37,10 +41,17 @@ class FirstStep:
     """
 
     def __init__(
-        self, *, risk_aversion: float, turnover_limit: float, transaction_cost: float = 0.0, solver: str = "auto"
+        self,
+        *,
+        risk_aversion: float,
+        turnover_limit: float | Sequence[float],
+        limits: Sequence[Limit] = (),
+        transaction_cost: float = 0.0,
+        solver: str = "auto",
     ) -> None:
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
+        self.limits = tuple(limits)
         self.transaction_cost = transaction_cost
         self.solver = solver
         self._layers: dict[tuple[int, int], MultiPeriodMeanVariance] = {}
@@ -71,11 +82,14 @@ class FirstStep:
         from portfolio_dfl.allocation import MultiPeriodMeanVariance
 
         if (horizon, n_assets) not in self._layers:
+            turnover = self.turnover_limit
+            by_stage = [turnover] * horizon if isinstance(turnover, int | float) else list(turnover)[:horizon]
             self._layers[horizon, n_assets] = MultiPeriodMeanVariance(
                 n_assets=n_assets,
                 horizon=horizon,
                 risk_aversion=self.risk_aversion,
-                turnover_limit=min(self.turnover_limit, _FURTHEST),
+                turnover_limit=[min(limit, _FURTHEST) for limit in by_stage],
+                limits=self.limits,
                 transaction_cost=self.transaction_cost,
                 solver=self.solver,
             )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -10,6 +13,9 @@ from portfolio_dfl.backtest.constrained import FirstStep
 from portfolio_dfl.backtest.ledger import CASH, Ledger
 from portfolio_dfl.errors import BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance, covariance_path
+
+if TYPE_CHECKING:
+    from portfolio_dfl.allocation.limits import Limit
 
 __all__ = ["decision_regret"]
 
@@ -22,6 +28,7 @@ def decision_regret(
     *,
     risk_aversion: float,
     turnover_limit: float = np.inf,
+    limits: Sequence[Limit] = (),
     realised: CovarianceEstimator | None = None,
     solver: str = "auto",
 ) -> pd.DataFrame:
@@ -29,7 +36,8 @@ def decision_regret(
 
     The loss of a day is the paper's, for the one step that is traded: ``−rᵀw + λ/2 wᵀΣw`` with the day's
     return r and the covariance Σ realised from that day on. The best weights know both and obey the same
-    rules: long only, fully invested, ‖w − held‖₁ ≤ turnover limit. Costs are left out on both sides.
+    rules: long only, fully invested, ‖w − held‖₁ ≤ turnover limit, limits of weights. Costs are left out on both
+    sides.
 
     Parameters
     ----------
@@ -41,6 +49,8 @@ def decision_regret(
         λ.
     turnover_limit : float
         τ; ``inf`` for none.
+    limits : sequence of Limit
+        Of weights.
     realised : CovarianceEstimator, optional
         Estimator of the realised covariance; its window starts at the day. By default the sample covariance
         of 20 days, as in the labels of training.
@@ -74,7 +84,7 @@ def decision_regret(
     realised_returns = returns.loc[days].to_numpy(dtype=np.float64)
     weights = ledger.weights.loc[days].to_numpy(dtype=np.float64)
     held = weights - ledger.trades.loc[days].to_numpy(dtype=np.float64)
-    first_step = FirstStep(risk_aversion=risk_aversion, turnover_limit=turnover_limit, solver=solver)
+    first_step = FirstStep(risk_aversion=risk_aversion, turnover_limit=turnover_limit, limits=limits, solver=solver)
     best = first_step.many(realised_returns[:, None], covariance, held)
     loss = _loss(weights, realised_returns, covariance, risk_aversion)
     best_loss = _loss(best, realised_returns, covariance, risk_aversion)

@@ -5,6 +5,14 @@ predictor is right where that relation is linear, and wrong where it is exponent
 coefficients on rare large returns, for which every reasonable forecast leads to the same decision, and misplaces the
 point at which B becomes the better asset. Both trainings start from least squares, use the same samples and stop
 early on the same embargoed slice: they differ in the loss alone. Regret is measured at the true expected returns.
+
+How far this carries was seen by varying the protocol: 300 to 2,400 samples, three learning rates, without early
+stopping, and from zero instead of least squares; eight settings of ten seeds. The gain of the misspecified predictor
+is there in all of them, 35 to 63 % of the regret of two-stage, and the interval excludes 0 in six (not with 300
+samples, not from zero). Where the predictor is right, squared error is the efficient choice: two-stage was ahead in
+the mean of all eight, by 2 to 13 % of what it loses where it misleads. In the setting below, ten seeds do not tell
+that from nothing; in three of the other seven they do, and so do thirty seeds here: 2.3e-5, from 0.5e-5 to 4.0e-5.
+The second test therefore bounds the difference as well, against what is at stake.
 """
 
 from __future__ import annotations

@@ -54,6 +54,8 @@ def test_a_later_override_wins_and_can_mend_a_file(tmp_path: Path) -> None:
         ("data.start=2020-13-01", "the value of data.start is not valid YAML"),
         ("data.source.x=1", "source holds a single value"),
         ("allocation.risk_aversion=.nan", "allocation.risk_aversion: input should be"),
+        ("allocation.turnover_limit=[0.1]", "turnover_limit has 1 numbers for 5 stages"),
+        ("allocation.turnover_limit=0", "should be greater than 0"),
         ("data.tickers=[VTI]", "at least two tickers"),
         ("data.tickers=[VTI, AGG, VTI]", "named twice: VTI"),
         ("training.seeds=[1, 1]", "seeds must differ"),

@@ -18,7 +18,8 @@ import pytest
 from portfolio_dfl.backtest.costs import break_even_cost
 from portfolio_dfl.backtest.deflation import deflated_sharpe
 from portfolio_dfl.config import STRATEGIES, StudyConfig, load_config
-from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError
+from portfolio_dfl.data.sources import EmbeddedSource
+from portfolio_dfl.errors import AllocationError, ConfigError, DataError, PortfolioError, TrackingError
 from portfolio_dfl.live import advise
 from portfolio_dfl.risk import estimate_path
 from portfolio_dfl.run_folder import RunFolder
@@ -389,9 +390,64 @@ def test_a_failed_window_is_counted_and_shown(tmp_path: Path) -> None:
     assert result.failed_windows["held"].iloc[0] == ", ".join(f"{name} 20.0%" for name in kept)
 
 
+def test_a_window_without_a_feasible_portfolio_is_shown_with_the_weights_held(tmp_path: Path) -> None:
+    """A price that doubles for one day drifts past the largest weight, too far for the turnover limit to bring back."""
+    prices = EmbeddedSource().load().loc["2018-01-02":"2018-12-31"].copy()
+    spike = pd.Timestamp("2018-06-20")
+    prices.loc[spike, "MTUM"] *= 2.0
+    prices.to_parquet(tmp_path / "prices.parquet")
+    result = run_study(
+        small(
+            tmp_path,
+            f"data.source={tmp_path / 'prices.parquet'}",
+            "data.policies={jumps: accept}",
+            "allocation.max_weight=0.25",
+            "allocation.turnover_limit=0.05",
+            "backtest.strategies=[decision_focused, two_stage, minimum_variance]",
+        )
+    )
+    failed = result.failed_windows
+    assert set(failed["strategy"]) == {"decision_focused"}  # squared error solves no portfolio problem
+    assert 0 < len(failed) < 7
+    assert (failed["date"] > spike).all()
+    assert (failed["layer_failures"] == 1).all()
+    assert failed["failed"].str.startswith("AllocationError").all()
+    assert result.failures[result.failures["what"] == "decide"]["date"].eq(spike).all()
+    book, page = result.ledgers["Decision-focused"], result.report.read_text()
+    for window in failed.itertuples():
+        after = book.weights[book.weights.index > window.date]
+        assert window.held == ", ".join(f"{name} {weight:.1%}" for name, weight in after.iloc[0].items())
+        assert window.held in page
+        assert f"{window.date:%Y-%m-%d}" in page
+        kept = book.daily.loc[after.index[: result.config.training.retrain_every], "turnover"]
+        assert kept.eq(0.0).all()
+    assert f"{len(failed)} of 14 retrainings failed" in page
+    # The windows after it are as good as any: they train, and trade again.
+    assert result.windows.groupby("strategy")["failed"].last().eq("").all()
+    assert book.daily["turnover"].iloc[-5:].gt(0.0).all()
+    # The plans obey the limit wherever they could.
+    for label in ("Decision-focused", "Two-stage", "Minimum variance"):
+        targets = result.ledgers[label].weights[result.ledgers[label].daily["turnover"] > 0]
+        assert targets.to_numpy().max() <= 0.25 + 1e-9
+
+
+@pytest.mark.parametrize("limit", ["null", "[0.1, 0.3]"])
+def test_turnover_may_be_limited_stage_by_stage_or_not_at_all(tmp_path: Path, limit: str) -> None:
+    result = compare_study(small(tmp_path, f"allocation.turnover_limit={limit}", "training.risk_scaling=true"))
+    assert result.failed_windows.empty
+    assert result.failures.empty
+    first = 2.0 if limit == "null" else 0.1
+    for label in ("Decision-focused", "Two-stage", "Minimum variance", "Risk parity", "Perfect foresight (ceiling)"):
+        assert result.ledgers[label].daily["turnover"].max() <= first + 1e-8
+    assert result.ledgers["Perfect foresight (ceiling)"].daily["turnover"].max() > 0.9 * first
+    assert result.windows["turnover_active_share"].notna().any() == (limit != "null")
+    assert ("τ none" if limit == "null" else "τ 0.1 then 0.3") in result.report.read_text()
+
+
 @pytest.mark.parametrize(
     ("overrides", "error", "message"),
     [
+        (["allocation.max_weight=0.1"], AllocationError, "no portfolio is fully invested"),
         (["backtest.start=2018-01-10"], ConfigError, "the earliest start is"),
         (["backtest.start=2020-01-10", "backtest.end=2020-02-01"], ConfigError, "no decision date lies between"),
         (["allocation.horizon=300"], ConfigError, "use more data"),
