@@ -12,6 +12,7 @@ from skfolio.optimization import BaseOptimization
 from sklearn.utils.validation import validate_data
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
+from portfolio_dfl.allocation.limits import Limit
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.forecasting.build import PredictorFactory
@@ -40,8 +41,12 @@ class DecisionFocusedPortfolio(BaseOptimization):
         Days H planned ahead.
     risk_aversion : float
         λ.
-    turnover_limit : float
-        τ, largest ‖w_s − w_{s−1}‖₁.
+    turnover_limit : float, sequence of float, or None
+        τ, largest ‖w_s − w_{s−1}‖₁, for all stages or for each; None for no limit.
+    transaction_cost : float
+        c, cost of trading one unit that the plan counts.
+    limits : sequence of Limit
+        Of weights, see `portfolio_dfl.allocation.limits`.
     solver : str
         Of the portfolio problem.
     covariance : CovarianceEstimator, optional
@@ -51,6 +56,8 @@ class DecisionFocusedPortfolio(BaseOptimization):
     predictor_options : mapping, optional
     lookback : int
         Days of returns the predictor sees.
+    scaled : bool
+        Standardise with scales fitted in the training window.
     samples : int
         Newest samples to train on.
     expanding : bool
@@ -59,8 +66,12 @@ class DecisionFocusedPortfolio(BaseOptimization):
         Days of the realised covariance in the loss.
     loss : str, mapping or callable
         See `build_loss`.
-    method, epochs, batch_size, learning_rate, weight_decay, validation_samples, patience
+    method, initialise, ridge, epochs, batch_size, learning_rate, weight_decay, gradient_clip
         See `TrainingSettings`.
+    validation_samples, patience
+        Of early stopping, see `TrainingSettings`.
+    risk_scaling : bool
+        Learn a `LearnedCovarianceScaling` of the covariance beside the predictor.
     seed : int
     portfolio_params, fallback, previous_weights, raise_on_failure
         As in skfolio: what `predict` passes on, and what happens if training fails.
@@ -82,23 +93,30 @@ class DecisionFocusedPortfolio(BaseOptimization):
         *,
         horizon: int = 5,
         risk_aversion: float = 10.0,
-        turnover_limit: float = 0.2,
+        turnover_limit: float | Sequence[float] | None = 0.2,
+        transaction_cost: float = 0.0,
+        limits: Sequence[Limit] = (),
         solver: str = "auto",
         covariance: CovarianceEstimator | None = None,
         predictor: str | PredictorFactory = "linear",
         predictor_options: Mapping[str, Any] | None = None,
         lookback: int = 120,
+        scaled: bool = True,
         samples: int = 120,
         expanding: bool = False,
         realised_window: int = 20,
         loss: str | Mapping[str, float | Sequence[float]] | Loss = "decision",
         method: Literal["gradient", "least_squares"] = "gradient",
+        initialise: Literal["fresh", "least_squares"] = "fresh",
+        ridge: float = 100.0,
         epochs: int = 20,
         batch_size: int | None = None,
         learning_rate: float = 1e-4,
         weight_decay: float = 0.0,
+        gradient_clip: float | None = None,
         validation_samples: int = 0,
         patience: int = 5,
+        risk_scaling: bool = False,
         seed: int = 0,
         portfolio_params: dict[str, Any] | None = None,
         fallback: Any = None,
@@ -114,22 +132,29 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self.horizon = horizon
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
+        self.transaction_cost = transaction_cost
+        self.limits = limits
         self.solver = solver
         self.covariance = covariance
         self.predictor = predictor
         self.predictor_options = predictor_options
         self.lookback = lookback
+        self.scaled = scaled
         self.samples = samples
         self.expanding = expanding
         self.realised_window = realised_window
         self.loss = loss
         self.method = method
+        self.initialise = initialise
+        self.ridge = ridge
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.gradient_clip = gradient_clip
         self.validation_samples = validation_samples
         self.patience = patience
+        self.risk_scaling = risk_scaling
         self.seed = seed
 
     @property
@@ -169,28 +194,34 @@ class DecisionFocusedPortfolio(BaseOptimization):
             horizon=self.horizon,
             risk_aversion=self.risk_aversion,
             turnover_limit=self.turnover_limit,
+            transaction_cost=self.transaction_cost,
+            limits=self.limits,
             solver=self.solver,
         )
         settings = TrainingSettings(
             loss=build_loss(self.loss) if isinstance(self.loss, str | Mapping) else self.loss,
             method=self.method,
+            initialise=self.initialise,
+            ridge=self.ridge,
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
+            gradient_clip=self.gradient_clip,
             validation_samples=self.validation_samples,
             patience=self.patience,
         )
         return PredictOptimisePolicy(
             layer,
             RollingCovariance() if self.covariance is None else self.covariance,
-            predictor=PredictorSpec(self.predictor, self.predictor_options or {}),
+            predictor=PredictorSpec(self.predictor, self.predictor_options or {}, self.scaled),
             lookback=self.lookback,
             realised_window=self.realised_window,
             samples=self.samples,
             expanding=self.expanding,
             settings=settings,
             seed=self.seed,
+            risk_scaling=self.risk_scaling,
             name=type(self).__name__,
         )
 

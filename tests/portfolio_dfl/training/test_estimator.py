@@ -16,9 +16,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 from portfolio_dfl.allocation import drift_weights
+from portfolio_dfl.allocation.limits import BoxLimits
 from portfolio_dfl.errors import DataError, TrainingError
+from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance
 from portfolio_dfl.training.estimator import DecisionFocusedPortfolio
+from portfolio_dfl.training.losses import MeanSquaredError
 from portfolio_dfl.training.policies import PredictOptimisePolicy
 
 PolicyFactory = Callable[..., PredictOptimisePolicy]
@@ -95,6 +98,39 @@ def test_cross_val_predict_gives_the_weights_of_the_walk_forward(
     assert len(predicted.portfolios) == len(expected) == 5
     for portfolio, weights in zip(predicted.portfolios, expected, strict=True):
         np.testing.assert_allclose(portfolio.weights, weights, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("estimator_options", "policy_options"),
+    [
+        ({"batch_size": 1, "epochs": 1}, {"settings": {"batch_size": 1, "epochs": 1}}),
+        ({"method": "least_squares", "ridge": 1.0}, {"settings": {"method": "least_squares", "ridge": 1.0}}),
+        (
+            {"loss": "mse", "initialise": "least_squares", "gradient_clip": 0.1, "expanding": True},
+            {
+                "settings": {"loss": MeanSquaredError(), "initialise": "least_squares", "gradient_clip": 0.1},
+                "expanding": True,
+            },
+        ),
+        ({"risk_scaling": True, "scaled": False}, {"risk_scaling": True, "predictor": PredictorSpec(scaled=False)}),
+    ],
+    ids=["one pass", "least squares", "expanding", "learned risk"],
+)
+def test_every_option_is_the_walk_forwards_own(
+    estimator_options: dict[str, Any], policy_options: dict[str, Any], returns: pd.DataFrame, make_policy: PolicyFactory
+) -> None:
+    estimator = make_estimator(**estimator_options).fit(returns)
+    policy = make_policy(**policy_options)
+    policy.fit(returns)
+    np.testing.assert_array_equal(estimator.weights_, policy.decide(returns, np.full(3, 1 / 3)))
+
+
+def test_limits_and_costs_reach_the_plan(returns: pd.DataFrame) -> None:
+    capped = make_estimator(limits=[BoxLimits(0.0, 0.4)], turnover_limit=None).fit(returns)
+    assert capped.weights_.max() <= 0.4 + 1e-9
+    dear = make_estimator(transaction_cost=0.5).fit(returns)
+    np.testing.assert_allclose(dear.weights_, 1 / 3, atol=1e-9)
+    assert clone(capped).limits == capped.limits
 
 
 def test_it_serves_as_the_last_step_of_a_pipeline(returns: pd.DataFrame) -> None:
