@@ -70,7 +70,8 @@ def _limits(turnover: float | list[float] | None) -> str:
 
 
 def _lead(result: StudyResult) -> str:
-    ended = sorted(((float(row["final_wealth"]), str(label)) for label, row in result.metrics.iterrows()))
+    real = [lane.label for lane in result.lanes if not lane.foresight] or list(result.metrics.index)
+    ended = sorted((float(row["final_wealth"]), str(label)) for label, row in result.metrics.loc[real].iterrows())
     best, worst = ended[-1], ended[0]
     if len(ended) == 1:
         text = f"After costs, {best[1]} turned 1 into {best[0]:.3f}."
@@ -93,9 +94,11 @@ def _main_outcome(result: StudyResult) -> str:
     if pd.isna(row["estimate"]):
         return ""
     reference = appearance(result.config.evaluation.reference).label
+    count = len(result.config.training.seeds)
+    seeds = f", in the mean of {count} seeds," if count > 1 else ""
     verdict = "an interval without 0" if row["excludes_zero"] else "which does not tell the two apart from chance"
     return (
-        f"Against {reference.lower()}, decision-focused training changed the Sharpe ratio by "
+        f"Against {reference.lower()}, decision-focused training{seeds} changed the Sharpe ratio by "
         f"{_signed(row['estimate'])} ({row['level']:.0%} interval {_signed(row['low'])} to {_signed(row['high'])}), "
         f"{verdict}."
     )
@@ -106,7 +109,8 @@ def _comparison(result: StudyResult) -> pd.DataFrame | None:
         return None
     table = result.comparison.reset_index()
     table = table.rename(columns={"statistic": "measure", "low": "lower", "high": "upper"})
-    table = table[table["estimate"].notna()]
+    ceilings = {lane.strategy_label for lane in result.lanes if lane.foresight}  # so far off that the rest is one point
+    table = table[table["estimate"].notna() & ~table["strategy"].isin(ceilings)]
     return table.assign(measure=table["measure"].map(lambda name: _STATISTICS.get(name, name)))
 
 

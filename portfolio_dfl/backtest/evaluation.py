@@ -52,8 +52,8 @@ METRICS: dict[str, Metric] = {
 
 #: What a strategy is judged by beside its metrics; see `portfolio_dfl.study_evaluation`.
 SCORES: dict[str, Metric] = {
-    "mse": Metric("MSE", "{:.4g}", "mean squared error of the forecasts that were decided with"),
-    "regret": Metric("Regret", "{:.4g}", "realised loss of a decision above the least possible in hindsight, mean"),
+    "mse": Metric("MSE", "{:.3e}", "mean squared error of the forecasts that were decided with"),
+    "regret": Metric("Regret", "{:.3e}", "realised loss of a decision above the least possible in hindsight, mean"),
     "break_even_cost": Metric(
         "Break-even",
         "{:.3%}",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ReportContent", "StrategyRecord", "report_html", "write_report"]
 
 _FLAGS_SHOWN = 60
+_CEILING = "perfect_foresight"
 # Strategies minimise different losses, so that these have an axis for each.
 _OWN_SCALE = ("train_loss", "validation_loss", "parameter_gradient_norm")
 
@@ -181,17 +182,20 @@ def report_html(content: ReportContent) -> str:
 
 
 def _results(content: ReportContent) -> str:
-    paths = {record.look.label: (record.look, _with_start(record.daily)) for record in content.records}
+    # Wealth in hindsight grows a thousandfold, and every real strategy would be one flat line below it.
+    drawn = [record for record in content.records if record.strategy != _CEILING] or list(content.records)
+    paths = {record.look.label: (record.look, _with_start(record.daily)) for record in drawn}
+    ceiling = "" if len(drawn) == len(content.records) else " The ceiling is left out."
     looks = {record.look.label: record.look for record in content.records}
     return _section(
         "What the strategies earned",
         f'<div class="scroll">{metrics_table(content.metrics, looks)}</div>',
         _note(f"All after costs. {metrics_meaning()}"),
-        _key(content.records),
+        _key(drawn),
         _figure(
             figures.wealth(paths),
             "<b>Wealth</b> of one unit invested on the first day, after trading costs, which all strategies "
-            "pay at the same rate in the same ledger.",
+            f"pay at the same rate in the same ledger.{ceiling}",
         ),
         _figure(figures.drawdown(paths), "<b>Drawdown</b>: how far wealth stands below its highest level so far."),
     )

@@ -365,7 +365,11 @@ def test_the_shrinkage_of_the_decisions_and_the_learned_one_are_on_record(compar
 
 def test_the_report_shows_the_scores_and_names_the_ceiling(compared: StudyResult) -> None:
     page = compared.report.read_text()
+    lead = page.split('class="lead"')[1].split("</p>")[0] if 'class="lead"' in page else page[: page.index("<h2>")]
+    assert "in the mean of 2 seeds" in lead
+    assert "ceiling" not in lead
     for part in (
+        "The ceiling is left out",
         "Break-even",
         "over holding",
         "Deflated Sharpe",
