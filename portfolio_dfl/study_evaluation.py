@@ -23,6 +23,8 @@ __all__ = ["Judgement", "judge"]
 
 # Below this a comparison has no interval.
 _FEWEST_DAYS = 10
+# Weights that a message lists.
+_MOST_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,14 @@ def _regrets(
 
 def _covariances(config: StudyConfig, returns: pd.DataFrame, span: Span) -> pd.DataFrame:
     """Shrinkage and ridge that the covariance of every decision date really received."""
-    from portfolio_dfl.risk import estimate_path
+    from portfolio_dfl.risk import covariance_pieces
 
-    path = estimate_path(returns, build_estimator(config))
-    used = pd.DataFrame({"shrinkage": path.shrinkage, "ridge": path.ridge}, index=path.dates)
+    used = pd.concat(
+        [
+            pd.DataFrame({"shrinkage": piece.shrinkage, "ridge": piece.ridge}, index=piece.dates)
+            for piece in covariance_pieces(returns, build_estimator(config))
+        ]
+    )
     return used.loc[used.index.intersection(span.dates)]
 
 
@@ -227,7 +233,10 @@ def _with_held(rows: pd.DataFrame, book: Ledger) -> pd.DataFrame:
         after = book.weights.index.searchsorted(date, side="right")
         if after == len(book.weights):
             return ""
-        return ", ".join(f"{asset} {weight:.1%}" for asset, weight in book.weights.iloc[after].items())
+        held = book.weights.iloc[after]
+        shown = held if len(held) <= _MOST_SHOWN else held.nlargest(_MOST_SHOWN)
+        listed = ", ".join(f"{asset} {weight:.1%}" for asset, weight in shown.items())
+        return listed if len(held) == len(shown) else f"{listed} and {len(held) - len(shown)} smaller"
 
     failed = rows["failed"] != "" if "failed" in rows else pd.Series(True, index=rows.index)
     held = [weights(date) if lost else "" for date, lost in zip(rows["date"], failed, strict=True)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from portfolio_dfl.backtest.constrained import FirstStep
 from portfolio_dfl.backtest.ledger import CASH, Ledger
 from portfolio_dfl.errors import BacktestError
-from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance, covariance_path
+from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance, covariance_pieces
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.limits import Limit
@@ -74,21 +74,26 @@ def decision_regret(
         raise BacktestError("regret is defined for fully invested portfolios; this ledger holds cash")
     if not ledger.trades.columns.equals(returns.columns):
         raise BacktestError("the ledger and the returns are not for the same assets in the same order")
-    last_days, path = covariance_path(returns, estimator)
-    # The window that ends with last_days[k] starts with the k-th return.
-    starts = returns.index[: len(last_days)]
-    days = ledger.weights.index.intersection(starts)
-    if len(days) == 0:
-        raise BacktestError(f"no day has the {estimator.window} returns after it that its realised covariance needs")
-    covariance = path[starts.get_indexer(days)]
-    realised_returns = returns.loc[days].to_numpy(dtype=np.float64)
-    weights = ledger.weights.loc[days].to_numpy(dtype=np.float64)
-    held = weights - ledger.trades.loc[days].to_numpy(dtype=np.float64)
     first_step = FirstStep(risk_aversion=risk_aversion, turnover_limit=turnover_limit, limits=limits, solver=solver)
-    best = first_step.many(realised_returns[:, None], covariance, held)
-    loss = _loss(weights, realised_returns, covariance, risk_aversion)
-    best_loss = _loss(best, realised_returns, covariance, risk_aversion)
-    return pd.DataFrame({"loss": loss, "best_loss": best_loss, "regret": loss - best_loss}, index=days)
+    pieces, first = [], 0
+    for piece in covariance_pieces(returns, estimator):
+        # The window whose last return is the k-th of the path starts with the k-th return.
+        starts = returns.index[first : first + len(piece.dates)]
+        first += len(piece.dates)
+        days = ledger.weights.index.intersection(starts)
+        if len(days) == 0:
+            continue
+        covariance = piece.covariance[starts.get_indexer(days)]
+        realised_returns = returns.loc[days].to_numpy(dtype=np.float64)
+        weights = ledger.weights.loc[days].to_numpy(dtype=np.float64)
+        held = weights - ledger.trades.loc[days].to_numpy(dtype=np.float64)
+        best = first_step.many(realised_returns[:, None], covariance, held)
+        loss = _loss(weights, realised_returns, covariance, risk_aversion)
+        best_loss = _loss(best, realised_returns, covariance, risk_aversion)
+        pieces.append(pd.DataFrame({"loss": loss, "best_loss": best_loss, "regret": loss - best_loss}, index=days))
+    if not pieces:
+        raise BacktestError(f"no day has the {estimator.window} returns after it that its realised covariance needs")
+    return pd.concat(pieces)
 
 
 def _loss(weights: FloatArray, returns: FloatArray, covariance: FloatArray, risk_aversion: float) -> FloatArray:

@@ -9,6 +9,7 @@ from portfolio_dfl.risk.covariance import (
     EWMACovariance,
     RollingCovariance,
     covariance_path,
+    covariance_pieces,
     estimate_path,
 )
 from portfolio_dfl.risk.learned import LearnedCovarianceScaling
@@ -24,5 +25,6 @@ __all__ = [
     "LedoitWolf",
     "RollingCovariance",
     "covariance_path",
+    "covariance_pieces",
     "estimate_path",
 ]

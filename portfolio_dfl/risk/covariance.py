@@ -7,6 +7,7 @@ returns so that the entry of a date uses returns up to and including that date a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -23,6 +24,7 @@ __all__ = [
     "EWMACovariance",
     "RollingCovariance",
     "covariance_path",
+    "covariance_pieces",
     "estimate_path",
 ]
 
@@ -192,6 +194,20 @@ def covariance_path(returns: pd.DataFrame, estimator: CovarianceEstimator) -> tu
 
 def estimate_path(returns: pd.DataFrame, estimator: CovarianceEstimator) -> CovariancePath:
     """Covariances of every date as :func:`covariance_path`, with the shrinkage and ridge used at each."""
+    pieces = list(covariance_pieces(returns, estimator))
+    return CovariancePath(
+        dates=pd.DatetimeIndex(returns.index[estimator.window - 1 :]),
+        covariance=np.concatenate([piece.covariance for piece in pieces]),
+        shrinkage=np.concatenate([piece.shrinkage for piece in pieces]),
+        ridge=np.concatenate([piece.ridge for piece in pieces]),
+    )
+
+
+def covariance_pieces(returns: pd.DataFrame, estimator: CovarianceEstimator) -> Iterator[CovariancePath]:
+    """The path of :func:`estimate_path` in consecutive pieces that fit a processor's cache, for one at a time.
+
+    Covariances of many assets over many dates do not fit in memory: 500 assets need 2 MB a date.
+    """
     values = returns.to_numpy(dtype=np.float64)
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
@@ -205,18 +221,13 @@ def estimate_path(returns: pd.DataFrame, estimator: CovarianceEstimator) -> Cova
             "take a longer history or a shorter window"
         )
     windows = np.lib.stride_tricks.sliding_window_view(values, estimator.window, axis=0).swapaxes(1, 2)
-    count = max(1, _CHUNK_NUMBERS // (estimator.window * max(1, values.shape[1])))
-    # A contiguous copy of each chunk: the order of operations, and so every bit, is that of a single window.
-    pieces = [
-        estimator.estimate_many(np.ascontiguousarray(windows[first : first + count]))
-        for first in range(0, len(windows), count)
-    ]
-    return CovariancePath(
-        dates=pd.DatetimeIndex(returns.index[estimator.window - 1 :]),
-        covariance=np.concatenate([piece.covariance for piece in pieces]),
-        shrinkage=np.concatenate([piece.shrinkage for piece in pieces]),
-        ridge=np.concatenate([piece.ridge for piece in pieces]),
-    )
+    dates = pd.DatetimeIndex(returns.index[estimator.window - 1 :])
+    n_assets = max(1, values.shape[1])
+    count = max(1, _CHUNK_NUMBERS // (max(estimator.window, n_assets) * n_assets))
+    for first in range(0, len(windows), count):
+        # A contiguous copy: the order of operations, and so every bit, is that of a single window.
+        estimate = estimator.estimate_many(np.ascontiguousarray(windows[first : first + count]))
+        yield CovariancePath(dates[first : first + count], *estimate)
 
 
 def gram(scaled: FloatArray) -> FloatArray:

@@ -65,3 +65,11 @@ def test_books_too_close_to_the_end_are_refused(market):
     targets = pd.DataFrame(0.25, index=market.index[-5:-4], columns=market.columns)
     with pytest.raises(BacktestError, match="20 returns after it"):
         decision_regret(run_ledger(targets, market), market, risk_aversion=1.0)
+
+
+def test_days_are_judged_the_same_in_pieces_as_at_once(market, monkeypatch):
+    """Covariances of many assets do not fit in memory all at once."""
+    policy = MinimumVariance(turnover_limit=0.2)
+    whole = regret_of(policy, market, limit=0.2)
+    monkeypatch.setattr("portfolio_dfl.risk.covariance._CHUNK_NUMBERS", 400)
+    pd.testing.assert_frame_equal(regret_of(policy, market, limit=0.2), whole, check_exact=True, check_freq=False)
