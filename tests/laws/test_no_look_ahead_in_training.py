@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,25 @@ COVARIANCES: Mapping[str, CovarianceEstimator] = {
     "ledoit_wolf": LedoitWolf(8),
     "oas": OAS(8),
 }
+STEPS: Mapping[str, Mapping[str, Any]] = {
+    "whole window": {},
+    "one pass": {"batch_size": 1, "epochs": 1},
+    "batches, stopped early": {"batch_size": 4, "validation_samples": 6, "patience": 1},
+    "stopped early": {"validation_samples": 6, "patience": 1},
+}
 SCHEDULES: Mapping[str, Mapping[str, Any]] = {
-    "rolling": {},
-    "expanding": {"expanding": True},
-    "warm_start": {"warm_start": True},
-    "validation": {"samples": 20, "settings": {"validation_samples": 6, "patience": 1}},
-    "one_sample_a_batch": {"settings": {"batch_size": 1, "epochs": 1}},
-    "least_squares": {"settings": {"method": "least_squares"}},
-    "least_squares_start": {"settings": {"initialise": "least_squares"}},
-    "learned_risk": {"risk_scaling": True},
+    **{
+        f"{'expanding' if expanding else 'rolling'}, {'warm' if warm else 'from scratch'}, {steps}": {
+            "expanding": expanding,
+            "warm_start": warm,
+            "settings": settings,
+            "samples": 20 if "validation_samples" in settings else 10,
+        }
+        for expanding, warm, (steps, settings) in product((False, True), (False, True), STEPS.items())
+    },
+    "least squares": {"settings": {"method": "least_squares"}},
+    "least squares first": {"settings": {"initialise": "least_squares"}},
+    "learned risk": {"risk_scaling": True},
     "mixture": {"settings": {"loss": build_loss({"mse": [1.0, 0.0], "decision": [0.0, 1.0]})}},
 }
 
@@ -134,7 +145,7 @@ def test_the_newest_return_that_training_depends_on_is_the_decision_dates(horizo
 def test_windows_record_label_ends_at_or_before_their_date_and_validation_is_embargoed() -> None:
     wide = prices()
     returns = wide.pct_change().iloc[1:]
-    policy = make_policy(**SCHEDULES["validation"])
+    policy = make_policy(**SCHEDULES["rolling, from scratch, stopped early"])
     roll(policy, returns, start=returns.index[START], retrain_every=EVERY)
     assert len(policy.windows) == 4
     for window in policy.windows:

@@ -74,6 +74,7 @@ def test_weekly_data_annualise_by_52():
     net = noise(100)
     metrics = performance(ledger_of(net, frequency="W-FRI"))
     assert metrics["volatility"] == pytest.approx(net.std(ddof=1) * 52**0.5, rel=1e-10)
+    assert metrics["sharpe"] == pytest.approx(net.mean() / net.std(ddof=1) * 52**0.5, rel=1e-10)
     assert metrics["cagr"] == pytest.approx(np.prod(1.0 + net) ** (52 / 100) - 1.0, rel=1e-10)
 
 
