@@ -221,7 +221,7 @@ def _comparison(
         reference,
         risk_aversion=config.allocation.risk_aversion,
         risk_free=section.risk_free_rate,
-        regrets={label: frame for label, frame in known.items() if len(frame) >= _FEWEST_DAYS},
+        regrets=known,
         bootstrap=Bootstrap(level=section.confidence, replications=section.bootstrap),
     )
 

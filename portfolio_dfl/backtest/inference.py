@@ -220,7 +220,8 @@ def comparison_table(
         Name of the strategy that the others are compared with.
     regrets : mapping of name to DataFrame, optional
         Regret of every decision, one column a seed, for the strategies that have it; the reference's is
-        needed for any to be compared.
+        needed for any to be compared. Two strategies are compared on the days that both have, if they are
+        10 or more.
     risk_aversion, risk_free, periods_per_year, bootstrap
         As in :func:`compare`.
     """
@@ -231,7 +232,7 @@ def comparison_table(
     for name, books in strategies.items():
         if name == reference:
             continue
-        pair = (regrets[name], regrets[reference]) if name in regrets and reference in regrets else None
+        pair = _on_common_days(regrets.get(name), regrets.get(reference))
         rows += [
             {"strategy": name, **vars(interval), "excludes_zero": interval.excludes_zero}
             for interval in compare(
@@ -246,6 +247,15 @@ def comparison_table(
         ]
     columns = ["strategy", *Interval.__dataclass_fields__, "excludes_zero"]
     return pd.DataFrame(rows, columns=columns).set_index(["strategy", "statistic"])
+
+
+def _on_common_days(
+    first: pd.DataFrame | None, second: pd.DataFrame | None
+) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    if first is None or second is None:
+        return None
+    days = first.index.intersection(second.index)
+    return (first.loc[days], second.loc[days]) if len(days) >= _FEWEST_DAYS else None
 
 
 def _net_returns(books: Sequence[Ledger]) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.backtest.constrained import FirstStep
 from portfolio_dfl.backtest.ledger import CASH, Ledger
-from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.errors import AllocationError, BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance, covariance_pieces
 
 if TYPE_CHECKING:
@@ -62,10 +63,12 @@ def decision_regret(
     DataFrame
         ``loss``, ``best_loss`` and ``regret`` (their difference, not negative but for the solver's
         accuracy, as long as the strategy obeys the limit at execution), one row a day of the ledger whose
-        realised covariance is known.
+        realised covariance is known and on which some weights within the limits could be reached.
 
     Raises
     ------
+    AllocationError
+        If on no day any could.
     BacktestError
         If the ledger holds cash or other assets than the returns, or no day's realised covariance is known.
     """
@@ -87,13 +90,28 @@ def decision_regret(
         realised_returns = returns.loc[days].to_numpy(dtype=np.float64)
         weights = ledger.weights.loc[days].to_numpy(dtype=np.float64)
         held = weights - ledger.trades.loc[days].to_numpy(dtype=np.float64)
-        best = first_step.many(realised_returns[:, None], covariance, held)
+        best = _best_weights(first_step, realised_returns, covariance, held)
         loss = _loss(weights, realised_returns, covariance, risk_aversion)
         best_loss = _loss(best, realised_returns, covariance, risk_aversion)
         pieces.append(pd.DataFrame({"loss": loss, "best_loss": best_loss, "regret": loss - best_loss}, index=days))
     if not pieces:
         raise BacktestError(f"no day has the {estimator.window} returns after it that its realised covariance needs")
-    return pd.concat(pieces)
+    table = pd.concat(pieces).dropna()
+    if table.empty:
+        raise AllocationError("on no day can weights within the limits be reached from those held")
+    return table
+
+
+def _best_weights(first_step: FirstStep, returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
+    """Best weights [T, N] of every day; NaN where none within the limits can be reached from those held."""
+    try:
+        return first_step.many(returns[:, None], covariance, held)
+    except AllocationError:  # names one day; the others are found one by one
+        best = np.full_like(returns, np.nan)
+        for day in range(len(returns)):
+            with suppress(AllocationError):
+                best[day] = first_step(returns[day][None], covariance[day], held[day])
+        return best
 
 
 def _loss(weights: FloatArray, returns: FloatArray, covariance: FloatArray, risk_aversion: float) -> FloatArray:

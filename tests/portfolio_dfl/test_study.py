@@ -15,13 +15,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from portfolio_dfl.allocation.limits import BoxLimits
 from portfolio_dfl.backtest.costs import break_even_cost
 from portfolio_dfl.backtest.deflation import deflated_sharpe
+from portfolio_dfl.backtest.regret import decision_regret
 from portfolio_dfl.config import STRATEGIES, StudyConfig, load_config
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.errors import AllocationError, ConfigError, DataError, PortfolioError, TrackingError
 from portfolio_dfl.live import advise
-from portfolio_dfl.risk import estimate_path
+from portfolio_dfl.risk import RollingCovariance, estimate_path
 from portfolio_dfl.run_folder import RunFolder
 from portfolio_dfl.strategies import build_estimator
 from portfolio_dfl.study import compare_study, resume_study, run_study, train_study
@@ -398,7 +400,7 @@ def test_a_window_without_a_feasible_portfolio_is_shown_with_the_weights_held(tm
     """A price that doubles for one day drifts past the largest weight, too far for the turnover limit to bring back."""
     prices = EmbeddedSource().load().loc["2018-01-02":"2018-12-31"].copy()
     spike = pd.Timestamp("2018-06-20")
-    prices.loc[spike, "MTUM"] *= 2.0
+    prices.loc[spike, "SIZE"] *= 2.0
     prices.to_parquet(tmp_path / "prices.parquet")
     result = run_study(
         small(
@@ -416,7 +418,14 @@ def test_a_window_without_a_feasible_portfolio_is_shown_with_the_weights_held(tm
     assert (failed["date"] > spike).all()
     assert (failed["layer_failures"] == 1).all()
     assert failed["failed"].str.startswith("AllocationError").all()
-    assert result.failures[result.failures["what"] == "decide"]["date"].eq(spike).all()
+    refused = result.failures[result.failures["what"] == "decide"]
+    assert (refused["date"] == spike).all()
+    assert set(refused["strategy"]) == {"Decision-focused", "Two-stage", "Minimum variance"}
+    assert refused["held"].str.contains("SIZE 40").all()
+    assert result.windows.groupby("strategy")["failed_decisions"].sum().to_dict() == {
+        "decision_focused": 1.0,
+        "two_stage": 1.0,
+    }
     book, page = result.ledgers["Decision-focused"], result.report.read_text()
     for window in failed.itertuples():
         after = book.weights[book.weights.index > window.date]
@@ -429,6 +438,14 @@ def test_a_window_without_a_feasible_portfolio_is_shown_with_the_weights_held(tm
     # The windows after it are as good as any: they train, and trade again.
     assert result.windows.groupby("strategy")["failed"].last().eq("").all()
     assert book.daily["turnover"].iloc[-5:].gt(0.0).all()
+    # Hindsight is bound by the same limits, and the day from which they are out of reach is left out.
+    rules = {"risk_aversion": 10.0, "turnover_limit": 0.05, "realised": RollingCovariance(5, ridge=0.0)}
+    returns = load_panel(result.config).returns
+    regret = decision_regret(book, returns, limits=[BoxLimits(0.0, 0.25)], **rules)["regret"]
+    pd.testing.assert_series_equal(result.regrets["Decision-focused"], regret, check_freq=False, check_names=False)
+    assert len(regret) == len(book.daily) - 1
+    assert result.comparison is not None
+    assert ("Decision-focused", "regret") in result.comparison.index
     # The plans obey the limit wherever they could.
     for label in ("Decision-focused", "Two-stage", "Minimum variance"):
         targets = result.ledgers[label].weights[result.ledgers[label].daily["turnover"] > 0]

@@ -133,6 +133,15 @@ def test_regrets_keep_their_strategy(rng):
     assert table.loc[("one", "regret"), "estimate"] == 2.0
 
 
+def test_regrets_are_compared_on_the_days_that_both_have(rng):
+    books = {name: [book(rng.normal(0.0, 0.01, 100), name)] for name in ("one", "two")}
+    first, second = series(np.arange(100.0)).to_frame(), series(np.zeros(100)).to_frame()
+    table = comparison_table(books, "two", regrets={"one": first.iloc[:60], "two": second.iloc[40:]}, bootstrap=QUICK)
+    assert table.loc[("one", "regret"), "estimate"] == np.arange(40.0, 60.0).mean()
+    few = comparison_table(books, "two", regrets={"one": first.iloc[:45], "two": second.iloc[40:]}, bootstrap=QUICK)
+    assert ("one", "regret") not in few.index
+
+
 def test_returns_without_volatility_have_no_sharpe_interval(rng):
     flat, other = book(np.full(100, 0.001), "flat"), book(rng.normal(size=100) * 0.01, "other")
     sharpe = compare([flat], [other], bootstrap=QUICK)[0]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from portfolio_dfl.allocation.limits import BoxLimits
 from portfolio_dfl.backtest import roll, run_ledger
 from portfolio_dfl.backtest.baselines import EqualWeight, MinimumVariance, PerfectForesight, RiskParity
 from portfolio_dfl.backtest.regret import decision_regret
-from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.errors import AllocationError, BacktestError
 from portfolio_dfl.risk import RollingCovariance
 
 REALISED = RollingCovariance(10, ridge=0.0)
@@ -73,3 +76,28 @@ def test_days_are_judged_the_same_in_pieces_as_at_once(market, monkeypatch):
     whole = regret_of(policy, market, limit=0.2)
     monkeypatch.setattr("portfolio_dfl.risk.covariance._CHUNK_NUMBERS", 400)
     pd.testing.assert_frame_equal(regret_of(policy, market, limit=0.2), whole, check_exact=True, check_freq=False)
+
+
+def test_hindsight_obeys_limits_of_weights_too(market):
+    book = run_ledger(roll(EqualWeight(), market, start=market.index[25]), market)
+    rules = {"risk_aversion": 1e-6, "realised": REALISED}
+    free = decision_regret(book, market, **rules)
+    capped = decision_regret(book, market, limits=[BoxLimits(0.0, 0.5)], **rules)
+    best_two = np.sort(market.loc[capped.index].to_numpy(), axis=1)[:, -2:]
+    np.testing.assert_allclose(capped["best_loss"], -best_two.mean(axis=1), atol=1e-9)
+    assert (capped["regret"] < free["regret"]).all()
+
+
+def test_days_from_which_no_allowed_weights_can_be_reached_are_left_out(market):
+    """Held weights above the largest weight, further than the turnover limit can bring them back."""
+    rules = {"risk_aversion": 10.0, "realised": REALISED, "limits": [BoxLimits(0.0, 0.4)], "turnover_limit": 0.2}
+    weights = pd.DataFrame(0.25, index=market.index[25:], columns=market.columns)
+    weights.iloc[10] = [0.7, 0.1, 0.1, 0.1]
+    book = run_ledger(weights, market)
+    table = decision_regret(book, market, **rules)
+    everything = decision_regret(book, market, risk_aversion=10.0, realised=REALISED)
+    lost = everything.index.difference(table.index)
+    assert lost.to_list() == [market.index[25 + 12]]  # decided at the close before it, from what was held by then
+    stuck = run_ledger(weights.iloc[10:11], market)
+    with pytest.raises(AllocationError, match="on no day"):
+        decision_regret(replace(stuck, trades=0.0 * stuck.trades), market, **rules)
