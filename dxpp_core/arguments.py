@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .errors import ShapeError
 from .factorization.sparse import SparsePattern
 
 __all__ = ["split_argument"]
+
+# The latest pattern of each matrix, by name and shape: what is known of it needs no second look.
+_latest: dict[tuple[str, int, int], SparsePattern] = {}
+_PATTERNS = 64
+
+
+def _is_pattern(known: SparsePattern, pointers: NDArray[Any], minors: NDArray[Any]) -> bool:
+    return (
+        known.indices.size == minors.size
+        and bool((known.indptr == pointers).all())
+        and bool((known.indices == minors).all())
+    )
 
 
 def split_argument(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern]) -> Tensor | None:
@@ -42,13 +57,21 @@ def split_argument(name: str, tensor: Tensor | None, patterns: dict[str, SparseP
         raise ShapeError(f"the elements of the sparse batch {name} have different patterns; they must share one")
     rows, columns = int(tensor.shape[-2]), int(tensor.shape[-1])
     values = tensor.values()
+    if by_rows:
+        known = _latest.get((name, rows, columns))
+        if known is not None and _is_pattern(known, pointers[0], minors[0]):
+            patterns[name] = known
+            return values
     lengths = pointers[0, 1:] - pointers[0, :-1]
     majors = np.repeat(np.arange(lengths.size, dtype=np.int32), lengths)
     if by_rows:
         # Sorted within each row: every step to a smaller or equal column is a step to another row.
         back = minors[0, 1:] <= minors[0, :-1]
         if not back.any() or (majors[1:] != majors[:-1])[back].all():
-            patterns[name] = SparsePattern(pointers[0], minors[0], (rows, columns), majors)
+            patterns[name] = SparsePattern(pointers[0].copy(), minors[0].copy(), (rows, columns), majors)
+            if len(_latest) >= _PATTERNS:
+                _latest.clear()
+            _latest[name, rows, columns] = patterns[name]
             return values
     i, j = (majors, minors[0]) if by_rows else (minors[0], majors)
     order = np.lexsort((j, i))

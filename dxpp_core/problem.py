@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from .active_set import ScaledVectors
 from .errors import InfeasibleError, NonConvexError, NonFiniteError, ShapeError
-from .factorization import DenseSystem, SparseSystem, System
+from .factorization import DenseSystem, System
 from .factorization.sparse import SparsePattern, SparseStructure
-from .scaling import expected_size, smallest_limit
+from .scaling import smallest_limit
 
 __all__ = ["NAMES", "Element", "LeastRecentlyUsed", "QuadraticProgram", "shrunk"]
 
@@ -81,6 +81,8 @@ def _surely_finite(array: Array) -> bool:
 
 
 _structures: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
+# By the patterns of the arguments themselves, where these are the objects met before.
+_structures_by_argument: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
 _small_systems: LeastRecentlyUsed[System] = LeastRecentlyUsed(32)
 
 
@@ -334,35 +336,35 @@ class QuadraticProgram:
         P_entries = P_values[self.index("P", k)]
         if lift:
             P_entries = P_entries + np.where(P.rows == P.indices, lift, 0.0)
+        rows = {name: self._sparse[name] for name in ("A", "G") if name in self._sparse}
+        data = [
+            values[self.index(name, k)]
+            if name == "A" or kept is None
+            else values[self.index(name, k)][kept[pattern.rows]]
+            for name, (pattern, values) in rows.items()
+        ]
+        key = (P, *((name, pattern) for name, (pattern, _) in rows.items()), None if kept is None else kept.tobytes())
+        structure = _structures_by_argument.get(
+            key, lambda: self._structure(P, {name: pattern for name, (pattern, _) in rows.items()}, kept)
+        )
+        return structure.system(P_entries, np.concatenate(data) if data else np.zeros(0))
+
+    def _structure(self, P: SparsePattern, rows: dict[str, SparsePattern], kept: Mask | None) -> SparseStructure:
+        """The structure of P and the rows of A and (those kept of) G below one another."""
         indptr = [np.zeros(1, dtype=np.int64)]
-        indices: list[NDArray[np.int32]] = []
-        data: list[Array] = []
+        indices = [np.zeros(0, np.int32)]
         n_rows, end = 0, 0
-        for name in ("A", "G"):
-            if name not in self._sparse:
-                continue
-            pattern, values = self._sparse[name]
-            row_ends, columns, entries = pattern.indptr, pattern.indices, values[self.index(name, k)]
+        for name, pattern in rows.items():
+            row_ends, columns = pattern.indptr, pattern.indices
             if name == "G" and kept is not None:
-                stays = kept[pattern.rows]
-                columns, entries = columns[stays], entries[stays]
+                columns = columns[kept[pattern.rows]]
                 row_ends = np.concatenate([[0], np.cumsum(np.diff(row_ends)[kept])])
             indptr.append(row_ends[1:].astype(np.int64) + end)
             indices.append(columns)
-            data.append(entries)
             n_rows += row_ends.size - 1
             end += columns.size
-        C = SparsePattern(
-            np.concatenate(indptr),
-            np.concatenate(indices) if indices else np.zeros(0, np.int32),
-            (n_rows, self.n),
-        )
-        structure = _structure_of(P, C, self.p)
-        return SparseSystem(
-            structure,
-            structure.symmetric(P_entries),
-            np.concatenate(data) if data else np.zeros(0),
-        )
+        C = SparsePattern(np.concatenate(indptr), np.concatenate(indices), (n_rows, self.n))
+        return _structure_of(P, C, self.p)
 
     def _vectors(self, k: int, system: System, kept: Mask | None) -> ScaledVectors:
         q, h, b = self.value("q", k), self.value("h", k), self.value("b", k)
@@ -370,34 +372,13 @@ class QuadraticProgram:
         assert q is not None
         if h is not None and kept is not None:
             h = h[kept]
-        if system.is_small:
-            return _small_vectors(system, q, b, h, lb, ub)
-        D, E, p = system.D, system.E, self.p
-        c = system.c
-        if not system.has_curvature:
-            # A linear program: nothing but q fixes the units of the objective.
-            top = float(np.abs(D * q).max())
-            c = 1.0 / top if top > 0.0 else 1.0
-        q = c * D * q
-        sides = [part for part in (b, h) if part is not None]
-        d = E * np.concatenate(sides) if sides else E
-        lb = lb / D if lb is not None else None
-        ub = ub / D if ub is not None else None
-        alpha, limits = expected_size(q, system.has_curvature, d[:p], d[p:], lb, ub)
-        q, d = q / alpha, d / alpha
-        lb = lb / alpha if lb is not None else None
-        ub = ub / alpha if ub is not None else None
-        fixed = None
-        if lb is not None and ub is not None:
-            same = lb == ub
-            fixed = same if same.any() else None
-        return ScaledVectors(q, d, lb, ub, fixed, alpha, c, max(1.0, float(np.abs(q).max())), limits / alpha)
+        return _scaled_vectors(system, q, b, h, lb, ub)
 
 
-def _small_vectors(
+def _scaled_vectors(
     system: System, q: Array, b: Array | None, h: Array | None, lb: Array | None, ub: Array | None
 ) -> ScaledVectors:
-    """The same by compiled loops."""
+    """The vectors of a program in the units of its equilibrated matrices, and the unit of x."""
     n, m = system.D.size, system.E.size
     to_lb = n + m
     to_ub = to_lb if lb is None else to_lb + n
@@ -423,7 +404,7 @@ def _small_vectors(
 @cache
 def _scaling_kernel() -> Callable[..., tuple[float, float, float, float, int]]:
     """Imported when first needed: Numba takes its time."""
-    from .kernels.small import scale_vectors
+    from .kernels.vectors import scale_vectors
 
     return scale_vectors
 

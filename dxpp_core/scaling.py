@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["equilibrate", "expected_size", "smallest_limit"]
+__all__ = ["equilibrate", "smallest_limit"]
 
 Vector = NDArray[np.float64]
 # Column maxima of |D P D|, column maxima of |E C D|, row maxima of |E C D|.
@@ -62,31 +62,6 @@ def equilibrate(maxima: Maxima, n: int, n_rows: int) -> tuple[Vector, Vector, fl
         elif top > 0.0:
             c = 1.0 / in_P.max()
     return D, E, c
-
-
-def _largest(values: Vector | None) -> float:
-    """Largest finite magnitude in ``values``; 0 if there is none."""
-    if values is None or not values.size:
-        return 0.0
-    top = float(np.abs(values).max())
-    if np.isinf(top):
-        finite = values[np.isfinite(values)]
-        top = float(np.abs(finite).max()) if finite.size else 0.0
-    return top
-
-
-def expected_size(
-    q: Vector, has_curvature: bool, b: Vector, h: Vector, lb: Vector | None, ub: Vector | None
-) -> tuple[float, float]:
-    """The size α to expect of the scaled solution: never below the equalities, at most what attracts and limits it.
-
-    With it, the largest finite limit of h, lb and ub.
-    """
-    limits = max(_largest(h), _largest(lb), _largest(ub))
-    pull = float(np.abs(q).max()) if has_curvature else np.inf
-    reach = min(pull, limits) if limits > 0.0 else pull
-    size = max(_largest(b), reach if np.isfinite(reach) else 0.0)
-    return size if size > 0.0 else 1.0, limits
 
 
 def smallest_limit(*limits: Vector | None) -> float:

@@ -494,11 +494,11 @@ def _for_solver(system: System, vectors: ScaledVectors) -> SolverProblem:
 
     The certificate is taken with the limits as they are: a solution out there would be refused.
     """
-    P, G, A = system.solver_matrices()
     p, size = system.n_eq, vectors.dual_size
+    P, G, A = system.solver_matrices(size)
     q, h, lb, ub = vectors.q, vectors.d[p:], vectors.lb, vectors.ub
     if size > 1.0:
-        P, q = P / size, q / size
+        q = q / size
     if not vectors.limits <= _FAR:
         if h.size:
             h = np.minimum(h, _FAR)

@@ -54,8 +54,8 @@ class System(Protocol):
         """
         ...
 
-    def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
-        """P̂, Ĝ and Â in the layout solvers take."""
+    def solver_matrices(self, size: float) -> tuple[Matrix, Matrix | None, Matrix | None]:
+        """P̂ / size, Ĝ and Â in the layout solvers take; they are only read."""
         ...
 
     def factor(self, kappa: Vector, pinned: Mask | None, diagonal: Vector | None = None) -> Factor:

@@ -106,10 +106,10 @@ class DenseSystem:
         free = self._squares.dot(~box)
         return np.where(free > 0.0, free, np.where(self._norms > 0.0, self._norms, 1.0))
 
-    def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
+    def solver_matrices(self, size: float) -> tuple[Matrix, Matrix | None, Matrix | None]:
         p = self.n_eq
         G = self.C[p:] if self.C.shape[0] > p else None
-        return self.P, G, self.C[:p] if p else None
+        return self.P if size == 1.0 else self.P / size, G, self.C[:p] if p else None
 
     def factor(self, kappa: Array, pinned: NDArray[np.bool_] | None, diagonal: Array | None = None) -> DenseFactor:
         active = kappa.nonzero()[0]

@@ -7,7 +7,6 @@ entries are not folded into it but stand beside it in quasi-definite form [[H, B
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Hashable
 from typing import Any
@@ -121,6 +120,19 @@ class SparseStructure:
         self.blocks = _curvature_blocks(self.P)
         self._idle: list[Any] = []
         self._lock = threading.Lock()
+        self._latest: tuple[Array, Array, SparseSystem] | None = None
+
+    def system(self, P_data: Array, C_data: Array) -> SparseSystem:
+        """The equilibrated system of these entries of P (on its own pattern) and C.
+
+        The latest one is kept: from one step of a training to the next, matrices often stay what they were.
+        """
+        latest = self._latest
+        if latest is not None and np.array_equal(latest[0], P_data) and np.array_equal(latest[1], C_data):
+            return latest[2]
+        system = SparseSystem(self, self.symmetric(P_data), C_data)
+        self._latest = P_data.copy(), C_data.copy(), system
+        return system
 
     def symmetric(self, data: Array) -> Array:
         """Entries of (P + Pᵀ)/2 on the symmetric pattern, from those of P on its own."""
@@ -209,7 +221,8 @@ def _by_columns(pattern: SparsePattern) -> tuple[Any, Positions]:
 
 def _with_data(template: Any, data: Array) -> Any:
     """A matrix on the pattern of ``template``, without SciPy's checks of a pattern that is known to be right."""
-    matrix = copy.copy(template)
+    matrix = object.__new__(type(template))
+    matrix.__dict__.update(template.__dict__)
     matrix.data = data
     return matrix
 
@@ -302,7 +315,8 @@ class _ArrowFactor:
             else:
                 self._long = SparseProduct(rows)
                 gram = (rows.multiply(self._inverse_diagonal) @ rows.T).toarray()
-            self._small = np.linalg.inv(np.diag(1.0 / kappa) + gram)
+            small = np.diag(1.0 / kappa) + gram
+            self._small = 1.0 / small if small.size == 1 else np.linalg.inv(small)
 
     def solve(self, rhs: Array) -> Array:
         x = self._inverse_diagonal * rhs
@@ -333,7 +347,9 @@ class SparseSystem:
         self.P_dot, self.C_dot, self.Ct_dot = P.dot, C.dot, C.tdot
         self.has_curvature = bool(P_data.any())
         self._squares: Product | None = None
+        self._rows: tuple[Matrix | None, Matrix | None] | None = None
         self._norms = self.E
+        self._is_concave_somewhere: bool | None = None
 
     def squared_row_norms(self, rows: NDArray[np.bool_], box: NDArray[np.bool_] | None) -> Array:
         s = self._s
@@ -347,13 +363,14 @@ class SparseSystem:
         over_free = self._squares.dot(free)
         return np.where(over_free > 0.0, over_free, self._norms)
 
-    def solver_matrices(self) -> tuple[Matrix, Matrix | None, Matrix | None]:
+    def solver_matrices(self, size: float) -> tuple[Matrix, Matrix | None, Matrix | None]:
         s, split = self._s, self._s.A.nnz
-        return (
-            _with_data(s.P_columns, self._P_data),
-            _with_data(s.G_columns, self._C_data[split:][s.G_order]) if s.G.shape[0] else None,
-            _with_data(s.A_columns, self._C_data[:split][s.A_order]) if s.A.shape[0] else None,
-        )
+        if self._rows is None:
+            self._rows = (
+                _with_data(s.G_columns, self._C_data[split:][s.G_order]) if s.G.shape[0] else None,
+                _with_data(s.A_columns, self._C_data[:split][s.A_order]) if s.A.shape[0] else None,
+            )
+        return _with_data(s.P_columns, self._P_data if size == 1.0 else self._P_data / size), *self._rows
 
     def factor(self, kappa: Array, pinned: NDArray[np.bool_] | None, diagonal: Array | None = None) -> Factor:
         s, P, C = self._s, self._P_data, self._C_data
@@ -392,6 +409,11 @@ class SparseSystem:
         return self._s.C.matrix(self._C_data)
 
     def smallest_curvature_is_negative(self) -> bool:
+        if self._is_concave_somewhere is None:
+            self._is_concave_somewhere = self._look_for_negative_curvature()
+        return self._is_concave_somewhere
+
+    def _look_for_negative_curvature(self) -> bool:
         s = self._s
         if not self.has_curvature:
             return False

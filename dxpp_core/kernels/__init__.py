@@ -1,1 +1,1 @@
-"""Compiled functions for small dense programs; importing this package compiles nothing and does not import numba."""
+"""Compiled functions; importing this package compiles nothing and does not import numba."""
