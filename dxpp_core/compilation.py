@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 
 import numba
 from numba import njit, typeof
-from numba.core.types import Omitted
 
-__all__ = ["compiled", "inner", "sources_beside"]
+__all__ = ["compiled", "inner"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -27,13 +26,17 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "con
 _NO_DOOR: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-def sources_beside(file: str) -> int:
-    """A number for the sources in the folder of ``file``, to be the default of a kernel's last argument.
+def _named_after_sources(function: _Function) -> _Function:
+    """The function under a name that holds a number for the sources in its folder.
 
-    Numba's cache notices edits of the file that holds a kernel, not of the files whose functions it uses.  This number
-    is part of the kernel's signature, so that code compiled from other sources is left.
+    Numba's cache notices edits of the file that holds a kernel, not of the files whose functions it uses.  It keeps
+    code under the name of its kernel, so that code compiled from other sources is left.  (As the default of an argument
+    the number would do as well, but Numba takes the omitted arguments of all kernels of a process for the same.)
     """
-    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(Path(file).parent.glob("*.py"))))
+    folder = Path(inspect.getfile(function)).parent
+    number = zlib.crc32(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py"))))
+    function.__qualname__ = f"{function.__name__}_{number:08x}"
+    return function
 
 
 class _StoredKernel:
@@ -45,36 +48,37 @@ class _StoredKernel:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.kernel = njit(function, nogil=True, cache=True, **_OPTIONS)
+        self.kernel = njit(_named_after_sources(function), nogil=True, cache=True, **_OPTIONS)
         self._function = function
         self._ready = False
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        if not self._ready:
-            with self._lock:
-                if not self._ready:
-                    self._prepare(arguments)
-                    # Arguments of other types are a mistake (arrays are contiguous float64): Numba raises TypeError.
-                    self.kernel.disable_compile()
-                    self._ready = True
+        if self._ready:
+            try:
+                return self.kernel(*arguments)
+            except TypeError:  # arguments of other types (a read-only array, say), which Numba may not compile for
+                pass
+        with self._lock:
+            self._prepare(arguments)
+            self._ready = True
         return self.kernel(*arguments)
 
     def _prepare(self, arguments: tuple[Any, ...]) -> None:
         type_of: Callable[[Any], Any] = typeof
         types = [type_of(argument) for argument in arguments]
-        parameters = list(inspect.signature(self._function).parameters.values())
-        omitted: Callable[[Any], Any] = Omitted
-        types += [omitted(parameter.default) for parameter in parameters[len(arguments) :]]
         content = pickle.dumps(tuple(types))
-        name = f"{self._function.__name__}-{zlib.crc32(content):08x}-{numba.__version__}.stored"
+        name = f"{self._function.__qualname__}-{zlib.crc32(content):08x}-{numba.__version__}.stored"
         stored = Path(self.kernel.stats.cache_path) / name
         if not stored.exists():
             command = [sys.executable, "-m", __name__, self._function.__module__, self._function.__name__]
             # Where the helper cannot run, this process compiles for itself, as Numba would.
             if subprocess.run(command, input=content, check=False).returncode == 0:
                 stored.touch()
+        if self._ready:
+            self.kernel.disable_compile(False)
         self.kernel.compile(tuple(types))
+        self.kernel.disable_compile()
 
 
 def compiled(function: _Function) -> _Function:

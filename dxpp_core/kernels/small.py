@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import compiled, inner, sources_beside
+from ..compilation import compiled, inner
 from .linear_algebra import cholesky, largest, solve_cholesky, times, times_transposed
 
 __all__ = ["refine_small", "room_for", "settle"]
@@ -18,7 +18,6 @@ __all__ = ["refine_small", "room_for", "settle"]
 _Array = NDArray[np.float64]
 _Mask = NDArray[np.bool_]
 
-_SOURCES = sources_beside(__file__)
 _STEPS = 14
 _PROGRESS = 0.25
 _EPS = float(np.finfo(np.float64).eps)
@@ -117,7 +116,6 @@ def refine_small(
     d: _Array,
     d_box: _Array,
     out: _Array,
-    sources: int = _SOURCES,
 ) -> tuple[float, float]:
     """Solve P v + Cᵀs + s_box = −g, C v = d on the rows, v = d_box on the held variables.
 
@@ -283,7 +281,6 @@ def settle(
     masks: _Mask,
     out: _Array,
     H: _Array,
-    sources: int = _SOURCES,
 ) -> tuple[bool, float, float, float]:
     """Guess the active set from a solver's point, solve on it exactly, and certify the result.
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import compiled, inner, sources_beside
+from ..compilation import compiled, inner
 from .linear_algebra import largest
 
 __all__ = ["scale_vectors"]
 
 _Array = NDArray[np.float64]
-
-_SOURCES = sources_beside(__file__)
 
 
 @inner
@@ -37,7 +35,6 @@ def scale_vectors(
     lb: _Array,
     ub: _Array,
     out: _Array,
-    sources: int = _SOURCES,
 ) -> tuple[float, float, float, float, int]:
     """Vectors of the equilibrated program, in a unit α of x: the size that one may expect of the solution.
 

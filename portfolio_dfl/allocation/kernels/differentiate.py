@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import compiled, sources_beside
+from dxpp_core.compilation import compiled
 from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
 from portfolio_dfl.allocation.kernels.objective import scaled_covariance
 from portfolio_dfl.allocation.kernels.polish import Active, assemble_springs, new_equalities, refine
@@ -19,8 +19,6 @@ __all__ = ["differentiate_batch"]
 
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
-
-_SOURCES = sources_beside(__file__)
 
 
 @compiled
@@ -44,7 +42,6 @@ def differentiate_batch(
     grad_turnover: _Array,
     grad_cost: _Array,
     numbers: _Array,
-    sources: int = _SOURCES,
 ) -> int:
     """Vector-Jacobian products of instances of a batch.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import compiled, inner, sources_beside
+from dxpp_core.compilation import compiled, inner
 from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
 from portfolio_dfl.allocation.kernels.interior_point import (
     FALL,
@@ -53,7 +53,6 @@ __all__ = [
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
 
-_SOURCES = sources_beside(__file__)
 
 # What became of an instance (column 0 of ``facts``).
 CERTIFIED, UNCERTIFIED, NOT_CONVERGED, BAD_NUMBER, BAD_PARAMETER, NOT_CONVEX, OUT_OF_REACH = 0, 1, 2, 3, 4, 5, 6
@@ -174,7 +173,6 @@ def solve_batch(
     store: _Array,
     keep: bool,
     numbers: _Array,
-    sources: int = _SOURCES,
 ) -> int:
     """Solve instances of a batch (see `native.NativeSolver` for the meaning and shapes of the arrays).
 
@@ -285,6 +283,9 @@ def solve_batch(
                     spent[b, s] = active.spent[s]
                     for i in range(N):
                         weights[b, s, i] = eq.x[s, i]
+                        if worst <= _TOLERANCE:
+                            # Rounding may leave a weight that meets its bound a hair beyond it.
+                            weights[b, s, i] = min(max(eq.x[s, i], lower[i]), upper[i])
                         kind = active.trade[s, i]
                         value = 0.0
                         if kind == 0:
