@@ -102,14 +102,23 @@ def sweep(config: ConfigFile = None, override: Overrides = None) -> None:
 
 
 @app.command()
-def report(run: RunName, folder: Runs = Path("runs")) -> None:
+def report(
+    run: RunName,
+    folder: Runs = Path("runs"),
+    png: Annotated[bool, typer.Option("--png", help="each figure as a picture for papers too, in RUN/figures")] = False,
+) -> None:
     """Write a finished study's report anew and show its table."""
-    from portfolio_dfl.study_report import write_study_report
+    from portfolio_dfl.study_report import report_content, write_study_report
     from portfolio_dfl.study_result import load_result
 
     result = load_result(run, root=folder)
     write_study_report(result)
     typer.echo(result)
+    if png:
+        from portfolio_dfl.tracking.pictures import write_pictures
+
+        pictures = write_pictures(result.folder / "figures", report_content(result))
+        typer.echo(f"figures {pictures[0].parent}, {len(pictures)} pictures")
 
 
 @app.command()
@@ -234,20 +243,24 @@ def check(
     calendar: Calendar = "XNYS",
     policy: Policies = None,
 ) -> None:
-    """Run every check on a file of prices and report what was found."""
+    """Run every check on a file of prices and report what was found.
+
+    Exit code 0: a study can use them with these policies. 1: it cannot. 2: they could not be checked.
+    """
     from portfolio_dfl.config import assignments
     from portfolio_dfl.data.inspection import check_file
 
-    typer.echo(
-        check_file(
-            file,
-            tickers=_listed(tickers),
-            start=start,
-            end=end,
-            calendar=_calendar(calendar),
-            policies=assignments(policy or []),
-        )
+    report = check_file(
+        file,
+        tickers=_listed(tickers),
+        start=start,
+        end=end,
+        calendar=_calendar(calendar),
+        policies=assignments(policy or []),
     )
+    typer.echo(report)
+    if not report.usable:
+        raise typer.Exit(1)
 
 
 @data.command()
@@ -282,12 +295,25 @@ def _calendar(name: str) -> str | None:
 def main() -> None:
     """Entry point: errors meant for the user become one line on standard error and exit code 2."""
     try:
-        app()
-    except (SystemExit, KeyboardInterrupt):
-        raise
+        sys.exit(app(standalone_mode=False))
+    except typer.TyperException as error:
+        message = _usage(error)
+    except OSError as error:
+        message = f"{error.filename or 'the system'}: {error.strerror or error}"
     except _user_errors() as error:
-        typer.secho(f"error: {' '.join(str(error).split())}", err=True, fg=typer.colors.RED)
-        sys.exit(2)
+        message = str(error)
+    if message:
+        typer.secho(f"error: {' '.join(message.split())}", err=True, fg=typer.colors.RED)
+    sys.exit(2)
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the words of a command, and where to read on; nothing where its help was shown instead."""
+    message = error.format_message().strip().rstrip(".")
+    context = getattr(error, "ctx", None)
+    if not message or context is None:
+        return message
+    return f"{message[0].lower()}{message[1:]}; see `{context.command_path} --help`"
 
 
 def _user_errors() -> tuple[type[Exception], ...]:
@@ -314,7 +340,11 @@ def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
                 bars[stage] = display.add_task(stage, total=total)
             display.update(bars[stage], completed=done, total=total)
 
-        yield advance
+        try:
+            yield advance
+        except BaseException:
+            display.live.transient = True  # what is left on the screen is the error alone
+            raise
 
 
 if __name__ == "__main__":

@@ -100,6 +100,8 @@ def load_config(path: str | os.PathLike[str] | None = None, overrides: list[str]
     values: dict[str, Any] = {}
     if path is not None:
         file = Path(path)
+        if file.is_dir():
+            raise ConfigError(f"{file} is a folder; name the YAML file of a study")
         if not file.is_file():
             raise ConfigError(f"no configuration file {file}; `portfolio-dfl config > {file}` writes one")
         try:
@@ -107,6 +109,8 @@ def load_config(path: str | os.PathLike[str] | None = None, overrides: list[str]
         except UnicodeDecodeError as error:
             raise ConfigError(f"{file} is not UTF-8 text: {error}") from error
         values = _mapping(text, str(file))
+        if not values:
+            raise ConfigError(f"{file} is empty; leave it out for the defaults, which `portfolio-dfl config` shows")
     return StudyConfig.parse(_assigned(values, overrides or []))
 
 
@@ -127,6 +131,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
             if key_node.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"key {key_node.value!r} is given twice", key_node.start_mark
@@ -139,7 +145,8 @@ def _read_yaml(text: str, what: str) -> Any:
     try:
         return yaml.load(text, Loader=_UniqueKeyLoader)
     except (yaml.YAMLError, ValueError) as error:  # an impossible date is a plain ValueError
-        raise ConfigError(f"{what} is not valid YAML: {' '.join(str(error).split())}") from error
+        found = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        raise ConfigError(f"{what} is not valid YAML: {found}") from error
 
 
 def _mapping(text: str, what: str) -> dict[str, Any]:
@@ -147,7 +154,8 @@ def _mapping(text: str, what: str) -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise ConfigError(f"{what} holds a {type(values).__name__}; a mapping of sections is needed")
+        kind = {"str": "text", "list": "a list"}.get(type(values).__name__, f"the value {values!r}")
+        raise ConfigError(f"{what} holds {kind}; sections such as `training:` with keys below them are needed")
     return values
 
 
@@ -180,6 +188,8 @@ def _explain(detail: Any) -> str:
         return f"unknown key {'.'.join(where)}; {advice}"
     message = detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
+    if detail["type"] == "model_type":
+        return f"{'.'.join(where)}: a section with keys below it is needed, not {detail['input']!r}"
     if detail["type"] in ("value_error", "missing"):
         return f"{'.'.join(where) or 'configuration'}: {message}"
     return f"{'.'.join(where) or 'configuration'}: {message}, not {detail['input']!r}"

@@ -33,6 +33,8 @@ Strategy = Literal[
     "historical_mean_variance",
     "perfect_foresight",
 ]
+# What MLflow 3 keeps runs in.
+_STORES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
 Ticker = Annotated[str, Field(min_length=1)]
 
 
@@ -265,3 +267,12 @@ class TrackingConfig(Section):
     uri: str | None = Field(default=None, description="MLflow tracking server; null: SQLite in the folder above")
     experiment: str | None = Field(default=None, description="MLflow experiment; null: the study's name")
     register_as: str | None = Field(default=None, description="name the final model is registered under; null: not")
+
+    @model_validator(mode="after")
+    def _understood_by_mlflow(self) -> Self:
+        scheme = "" if self.uri is None else self.uri.partition("://")[0].partition("+")[0]
+        if self.uri is not None and scheme not in _STORES:
+            raise ValueError(f"uri {self.uri!r} is no MLflow store; write http://HOST:PORT or sqlite:///FILE")
+        if self.register_as is not None and (not self.register_as or set(self.register_as) & set("/:")):
+            raise ValueError(f"register_as {self.register_as!r} is no name of a model; it must not hold / or :")
+        return self

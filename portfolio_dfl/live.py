@@ -55,7 +55,10 @@ class Advice:
         )
 
     def _repr_html_(self) -> str:
-        note = f"prices up to {self.date.date()}, turnover {self.turnover:.4f} of {self.turnover_limit:g}"
+        note = (
+            f"prices up to {self.date.date()} ({self.age} days old), "
+            f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
+        )
         return f"<p>{note}</p>{self.to_frame().to_html(float_format='{:.4f}'.format)}"
 
 
@@ -153,19 +156,28 @@ def read_holdings(holdings: str | os.PathLike[str] | pd.Series[float] | None, ti
         raise DataError("holdings name a ticker twice: add its rows up")
     values = held.reindex(tickers).fillna(0.0).astype(np.float64)
     if not np.isfinite(values).all() or (values < 0).any() or not values.sum() > 0:
-        raise DataError("holdings must be finite, not negative, and not all zero")
+        raise DataError("holdings must be finite, not negative, and not all zero: the strategy is long only")
     return values / values.sum()
 
 
 def _read_holdings_file(path: Path) -> pd.Series[float]:
     if not path.is_file():
         raise DataError(f"no holdings file {path}; write a CSV with the columns ticker and weight")
-    table = pd.read_csv(path)
+    try:
+        table = pd.read_csv(path, dtype=str, skipinitialspace=True)
+    except ValueError as error:  # of which pandas' and Python's own complaints about text are kinds
+        raise DataError(f"{path} is not readable as CSV: {error}; write the columns ticker and weight") from error
+    table.columns = table.columns.str.strip()
     amounts = [name for name in ("weight", "value") if name in table.columns]
     if "ticker" not in table.columns or not amounts:
         raise DataError(f"{path} has the columns {', '.join(table.columns)}; ticker and weight (or value) are needed")
-    numbers = pd.to_numeric(table[amounts[0]], errors="coerce")
-    return pd.Series(numbers.to_numpy(dtype=np.float64), index=table["ticker"].astype(str).str.strip())
+    if table.empty:
+        raise DataError(f"{path} has no row; write one for each ticker held")
+    tickers, texts = table["ticker"].str.strip(), table[amounts[0]]
+    numbers = pd.to_numeric(texts, errors="coerce")
+    for row in table.index[tickers.isna() | numbers.isna()]:
+        raise DataError(f"{path}, line {row + 2}: {tickers[row]} {texts[row]} is not a ticker and a number")
+    return pd.Series(numbers.to_numpy(dtype=np.float64), index=tickers)
 
 
 def _strategy_folder(model: str, strategy: str, root: Path) -> Path:

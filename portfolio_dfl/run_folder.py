@@ -15,7 +15,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,7 +188,8 @@ class RunFolder:
                 os.fsync(file.fileno())
             os.replace(partial, target)
         except OSError as error:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):  # as where a file stands in the folder's place
+                partial.unlink()
             raise TrackingError(f"cannot write {target}: {error}; what was written before is kept") from error
         return target
 

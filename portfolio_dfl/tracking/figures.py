@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -35,6 +36,8 @@ ALARM = "#b3261e"
 FONT = "-apple-system, BlinkMacSystemFont, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 _WEIGHT_POINTS = 520
+# Of an axis in one line, on a telephone.
+_TITLE_LETTERS = 34
 
 _STRATEGIES = {
     "decision_focused": ("Decision-focused", "#16528e", "solid", 2.6),
@@ -227,10 +230,15 @@ def intervals(table: pd.DataFrame, label: str) -> go.Figure:
         )
     )
     figure.update_xaxes(
-        title={"text": label, "font": {"size": 12}}, showgrid=True, gridcolor=GRID, exponentformat="power", nticks=6
+        title={"text": "<br>".join(wrap(label, _TITLE_LETTERS)), "font": {"size": 12}},
+        showgrid=True,
+        gridcolor=GRID,
+        exponentformat="power",
+        nticks=6,
     )
     figure.update_yaxes(showgrid=False)
     figure.update_layout(margin={"l": 8, "r": 14, "t": 6, "b": 40})
+    figure.update_xaxes(automargin=True)
     return figure
 
 

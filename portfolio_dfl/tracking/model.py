@@ -50,17 +50,32 @@ class PortfolioModel(PythonModel):
 
 
 def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
-    """A strategy that is ready to decide, and its tickers, from a folder that :func:`save_strategy` wrote."""
+    """A strategy that is ready to decide, and its tickers, from a folder that :func:`save_strategy` wrote.
+
+    Raises
+    ------
+    TrackingError
+        If a file is missing or damaged.
+    """
+    from pickle import UnpicklingError
+
     from portfolio_dfl.config import StudyConfig
     from portfolio_dfl.run_folder import read_window
     from portfolio_dfl.strategies import build_trained_policy, lanes
 
-    config = StudyConfig.from_yaml((folder / _CONFIG).read_text(encoding="utf-8"))
-    tickers = (folder / _TICKERS).read_text(encoding="utf-8").splitlines()
-    slug = (folder / _LANE).read_text(encoding="utf-8").strip()
+    try:
+        config = StudyConfig.from_yaml((folder / _CONFIG).read_text(encoding="utf-8"))
+        tickers = (folder / _TICKERS).read_text(encoding="utf-8").splitlines()
+        slug = (folder / _LANE).read_text(encoding="utf-8").strip()
+        window = read_window(folder / _WINDOW)
+    except (OSError, EOFError, RuntimeError, UnpicklingError, UnicodeDecodeError) as error:
+        first = str(error).partition("\n")[0]
+        raise TrackingError(
+            f"the model in {folder} is damaged: {first}; `portfolio-dfl resume` writes a run's models again"
+        ) from error
     lane = next(lane for lane in lanes(config) if lane.slug == slug)
     policy = build_trained_policy(config, lane, len(tickers))
-    policy.use(read_window(folder / _WINDOW))
+    policy.use(window)
     return policy, tickers
 
 

@@ -7,7 +7,7 @@ telephone, on a wide screen and on paper.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
@@ -31,12 +31,13 @@ from portfolio_dfl.tracking.tables import (
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["ReportContent", "StrategyRecord", "report_html", "write_report"]
+__all__ = ["ReportContent", "StrategyRecord", "report_html", "wealth_from_start", "window_charts", "write_report"]
 
 _FLAGS_SHOWN = 60
 _CEILING = "perfect_foresight"
 # Strategies minimise different losses, so that these have an axis for each.
 _OWN_SCALE = ("train_loss", "validation_loss", "parameter_gradient_norm")
+_SHRINKAGES = ("shrinkage", "learned_shrinkage")
 
 # Window metrics that are drawn, with what their captions say; others stay in the artifacts.
 _WINDOW_METRICS = {
@@ -184,7 +185,7 @@ def report_html(content: ReportContent) -> str:
 def _results(content: ReportContent) -> str:
     # Wealth in hindsight grows a thousandfold, and every real strategy would be one flat line below it.
     drawn = [record for record in content.records if record.strategy != _CEILING] or list(content.records)
-    paths = {record.look.label: (record.look, _with_start(record.daily)) for record in drawn}
+    paths = {record.look.label: (record.look, wealth_from_start(record.daily)) for record in drawn}
     ceiling = "" if len(drawn) == len(content.records) else " The ceiling is left out."
     looks = {record.look.label: record.look for record in content.records}
     return _section(
@@ -268,16 +269,7 @@ def _training(content: ReportContent) -> str:
     if windows.empty:
         return ""
     failed = windows[windows["failed"] != ""]
-    charts = []
-    for column, caption in _WINDOW_METRICS.items():
-        lines = _window_lines(content, column) if column in windows else {}
-        title = column.replace("_", " ").capitalize().replace("Mse", "MSE")
-        groups = {f"{title}, {label}": {label: line} for label, line in lines.items()}
-        if column not in _OWN_SCALE:
-            groups = {title: lines} if lines else {}
-        for heading, group in groups.items():
-            chart = figures.window_metric(group, list(failed["date"]), share=column.endswith("_share"))
-            charts.append(_figure(chart, f"<b>{escape(heading)}</b>. {caption}."))
+    charts = [_figure(chart, f"<b>{escape(name)}</b>. {caption}.") for name, caption, chart in window_charts(content)]
     if failed.empty:
         outcome = _note(f"All {len(windows)} retrainings succeeded.")
     else:
@@ -295,6 +287,25 @@ def _training(content: ReportContent) -> str:
             f"<div class='scroll'>{frame_table(other.head(_FLAGS_SHOWN))}</div>"
         )
     return _section("How training went, window by window", outcome, _key(trained), _side_by_side(charts))
+
+
+def window_charts(content: ReportContent) -> Iterator[tuple[str, str, go.Figure]]:
+    """Heading, caption and figure of every window metric that there are numbers of."""
+    windows = content.windows
+    if windows.empty:
+        return
+    failed = list(windows.loc[windows["failed"] != "", "date"])
+    for column, caption in _WINDOW_METRICS.items():
+        lines = _window_lines(content, column) if column in windows else {}
+        if column in _SHRINKAGES and not any(series.any() for _, series in lines.values()):
+            continue  # an estimator that does not shrink
+        title = column.replace("_", " ").capitalize().replace("Mse", "MSE")
+        groups = {f"{title}, {label}": {label: line} for label, line in lines.items()}
+        if column not in _OWN_SCALE:
+            groups = {title: lines} if lines else {}
+        for heading, group in groups.items():
+            share = column.endswith("_share") or column in _SHRINKAGES
+            yield heading, caption, figures.window_metric(group, failed, share=share)
 
 
 def _window_lines(content: ReportContent, column: str) -> dict[str, tuple[figures.Appearance, pd.Series]]:
@@ -341,7 +352,7 @@ def _side_by_side(charts: Sequence[str]) -> str:
     return f'<div class="pair">{"".join(charts)}</div>'
 
 
-def _with_start(daily: pd.DataFrame) -> pd.Series:
+def wealth_from_start(daily: pd.DataFrame) -> pd.Series:
     """Wealth with the 1 it started from, dated one business day before the first row."""
     first = daily.index[0] - pd.offsets.BDay(1)
     start = pd.Series([1.0], index=pd.DatetimeIndex([first]))

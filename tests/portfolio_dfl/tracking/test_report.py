@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from portfolio_dfl.backtest import Ledger, run_ledger
 from portfolio_dfl.backtest.costs import cost_levels
 from portfolio_dfl.backtest.evaluation import performance_table
 from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.tracking.pictures import write_pictures
 from portfolio_dfl.tracking.report import ReportContent, StrategyRecord, report_html, write_report
 
 if TYPE_CHECKING:
@@ -156,6 +158,44 @@ def test_the_page_is_drawn_without_errors_or_overflow(
     )
     assert spilled == []
     page.close()
+
+
+@pytest.mark.browser
+def test_every_figure_is_a_picture_for_papers(content: ReportContent, tmp_path: Path) -> None:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    pytest.importorskip("kaleido")
+    paths = write_pictures(tmp_path / "figures", content)
+    assert [path.name for path in paths] == [
+        "wealth.png",
+        "drawdown.png",
+        "weights-decision-focused.png",
+        "weights-minimum-variance.png",
+        "turnover.png",
+        "costs.png",
+        "difference-in-sharpe-ratio.png",
+        "train-loss-decision-focused.png",
+        "mse.png",
+    ]
+    for path in paths:
+        header = path.read_bytes()[:24]
+        assert header[:8] == b"\x89PNG\r\n\x1a\n"
+        assert int.from_bytes(header[16:20]) == 2880
+        assert path.stat().st_size > 20_000
+
+
+def test_pictures_say_what_they_need(content: ReportContent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", [])
+    monkeypatch.setattr("sys.path_importer_cache", {})
+    monkeypatch.delitem(sys.modules, "kaleido", raising=False)
+    with pytest.raises(TrackingError, match=r"portfolio-dfl\[figures\]"):
+        write_pictures(tmp_path, content)
+
+
+def test_an_estimator_that_does_not_shrink_has_no_chart_of_it(content: ReportContent) -> None:
+    flat = content.windows.assign(shrinkage=0.0)
+    assert "Shrinkage" not in report_html(replace(content, windows=flat))
+    assert "Shrinkage" in report_html(replace(content, windows=flat.assign(shrinkage=0.3)))
 
 
 @pytest.mark.browser

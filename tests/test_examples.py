@@ -1,0 +1,30 @@
+"""The examples run as a reader would run them, stay short, and print what they promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+SAYS = {
+    "layer": ("planned 3", "raise these forecasts"),
+    "custom_predictor": ("Decision-focused", "weights on the last days"),
+    "custom_solver": ("distance to PIQP's x", "d Σx / dq"),
+}
+
+
+def test_there_is_an_expectation_for_every_example() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(SAYS)
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_an_example_runs_and_is_short(name: str) -> None:
+    file = FOLDER / f"{name}.py"
+    assert len(file.read_text(encoding="utf-8").splitlines()) < 60
+    shown = subprocess.run([sys.executable, file.name], cwd=FOLDER, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "Warning" not in shown.stderr
+    assert all(part in shown.stdout for part in SAYS[name])
