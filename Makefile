@@ -26,7 +26,7 @@ lint: install
 
 bench: install
 	$(BIN)/python -W ignore -m dxpp_core.benchmark
-	for task in gradient-accuracy projection-simplex projection-chain runtime smoothing sudoku; do \
+	for task in gradient-accuracy projection-simplex projection-chain runtime epoch smoothing sudoku; do \
 		$(BIN)/portfolio-dfl task $$task --reduced || exit 1; done
 
 clean:

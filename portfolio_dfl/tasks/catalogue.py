@@ -22,6 +22,7 @@ TASKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "projection-simplex": ("projection", "projection", {"kind": "simplex"}),
     "projection-chain": ("projection", "projection", {"kind": "chain"}),
     "runtime": ("runtime", "runtime", {}),
+    "epoch": ("epoch", "epoch", {}),
     "sudoku": ("sudoku", "sudoku", {}),
     "smoothing": ("smoothing", "smoothing", {}),
 }

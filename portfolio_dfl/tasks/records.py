@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from portfolio_dfl.notebook import PrintedResult
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -23,7 +25,7 @@ _EXPERIMENT = "tasks"
 
 
 @dataclass(frozen=True)
-class TaskResult:
+class TaskResult(PrintedResult):
     """Outcome of one task; ``str(result)`` is what the command line prints.
 
     Attributes
