@@ -170,7 +170,7 @@ def ui(
 
     with Console(stderr=True).status("MLflow is starting, which takes some 20 seconds"):
         dashboard = start_dashboard(folder, port=port, open_browser=browser)
-    typer.echo(f"runs        {dashboard.page}\ncomparison  {dashboard.comparison}\nstop with Ctrl-C")
+    typer.echo(f"{dashboard}\nstop with Ctrl-C")
     dashboard.wait()
 
 
@@ -295,7 +295,7 @@ def _calendar(name: str) -> str | None:
 def main() -> None:
     """Entry point: errors meant for the user become one line on standard error and exit code 2."""
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name="portfolio-dfl", standalone_mode=False))
     except typer.TyperException as error:
         message = _usage(error)
     except OSError as error:

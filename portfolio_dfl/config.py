@@ -29,6 +29,7 @@ from portfolio_dfl.config_sections import (
     TrainingConfig,
 )
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.notebook import PrintedResult
 
 __all__ = ["STRATEGIES", "StudyConfig", "assignments", "load_config"]
 
@@ -36,7 +37,7 @@ __all__ = ["STRATEGIES", "StudyConfig", "assignments", "load_config"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)
 
 
-class StudyConfig(Section):
+class StudyConfig(PrintedResult, Section):
     """Everything that decides the outcome of a study."""
 
     name: str = Field(default="study", min_length=1, pattern=r"^[\w.-]+$", description="letters, digits, . _ -")
@@ -81,6 +82,9 @@ class StudyConfig(Section):
     def flat(self) -> dict[str, Any]:
         """Leaf values by dotted key."""
         return dict(_leaves(self.plain()))
+
+    def __str__(self) -> str:
+        return self.to_yaml()
 
     def to_yaml(self, *, comments: bool = False) -> str:
         """YAML that :meth:`from_yaml` reads back to an equal configuration; comments say what keys mean."""

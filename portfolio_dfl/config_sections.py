@@ -259,6 +259,16 @@ class SweepConfig(Section):
         default="utility", description="after costs, higher is better: utility | sharpe | cagr"
     )
 
+    @model_validator(mode="after")
+    def _something_to_choose(self) -> Self:
+        for key, choices in self.space.items():
+            if isinstance(choices, list):
+                if not choices:
+                    raise ValueError(f"space: {key} has no choices; list at least one")
+            elif not {"low", "high"} <= choices.keys() or not choices["low"] < choices["high"]:
+                raise ValueError(f"space: {key} needs a low and a high above it, not {choices}")
+        return self
+
 
 class TrackingConfig(Section):
     """Where results are written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.tracking.provenance import git_commit, versions
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -14,7 +15,7 @@ _BUNDLED_LIMIT = 200
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(PrintedResult):
     """Findings by topic; prints as text.
 
     Attributes

@@ -14,6 +14,7 @@ from portfolio_dfl.config import STRATEGIES, StudyConfig
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution import connected
 from portfolio_dfl.interruption import closed_on_signal
+from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.run_folder import RunFolder
 from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
 from portfolio_dfl.study_data import Span, decision_span, load_panel
@@ -37,7 +38,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class TrainedStudy:
+class TrainedStudy(PrintedResult):
     """A study whose windows are trained and not yet backtested.
 
     Attributes

@@ -15,12 +15,13 @@ from portfolio_dfl.data.policies import Policies, describe_choices
 from portfolio_dfl.data.sessions import best_calendar
 from portfolio_dfl.data.sources import FileSource, open_source
 from portfolio_dfl.data.tidy import Day, TidyPrices, tidy_prices
+from portfolio_dfl.notebook import PrintedResult
 
 __all__ = ["CheckReport", "check_file", "check_prices"]
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class CheckReport(PrintedResult):
     """Outcome of a check; ``print`` it, or use :meth:`text`.
 
     Attributes

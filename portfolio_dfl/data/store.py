@@ -20,6 +20,7 @@ from portfolio_dfl.data.snapshot import SNAPSHOTS, Snapshot, freeze, open_snapsh
 from portfolio_dfl.data.sources import PriceSource, open_source
 from portfolio_dfl.data.tidy import Day
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.notebook import PrintedResult
 
 __all__ = [
     "FetchResult",
@@ -31,7 +32,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class FetchResult:
+class FetchResult(PrintedResult):
     """What fetching led to.
 
     Attributes
@@ -71,7 +72,7 @@ class FetchResult:
 
 
 @dataclass(frozen=True)
-class SnapshotList:
+class SnapshotList(PrintedResult):
     """Snapshots of a folder.
 
     Attributes

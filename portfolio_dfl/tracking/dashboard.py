@@ -40,6 +40,15 @@ class Dashboard:
     comparison: str
     process: subprocess.Popen[bytes]
 
+    def __str__(self) -> str:
+        return f"runs        {self.page}\ncomparison  {self.comparison}"
+
+    def _repr_html_(self) -> str:
+        links = (
+            f'<a href="{address}">{name}</a>' for name, address in (("runs", self.page), ("charts", self.comparison))
+        )
+        return f"<p>MLflow's dashboard: {', '.join(links)}; <code>stop()</code> ends it</p>"
+
     def wait(self) -> None:
         """Serve until interrupted."""
         try:

@@ -14,9 +14,11 @@ from portfolio_dfl.cli import main
 
 VERBS = [
     [],
-    *([verb] for verb in ("run", "train", "backtest", "compare", "predict", "report", "resume", "sweep", "ui")),
+    *([verb] for verb in ("run", "train", "backtest", "compare", "predict", "report", "resume", "sweep", "ui", "task")),
 ]
 VERBS += [["doctor"], ["config"], ["data"], *(["data", verb] for verb in ("fetch", "check", "show", "list"))]
+HEAVY = ("torch", "numpy", "pandas", "scipy", "numba", "sklearn", "lightning", "mlflow", "plotly", "skfolio", "arch")
+HEAVY += ("yfinance", "pyarrow", "optuna", "joblib", "dask", "ray", "dxpp_core")
 
 
 def portfolio_dfl(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -35,11 +37,14 @@ def test_help_appears_within_a_second(verb: list[str]) -> None:
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
 
 
-def test_the_command_line_itself_loads_nothing_heavy() -> None:
-    heavy = ("torch", "lightning", "mlflow", "plotly", "skfolio", "arch", "numba", "pandas", "yfinance")
-    code = f"import sys, portfolio_dfl.cli; print([name for name in {heavy} if name in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_help_loads_nothing_heavy(verb: list[str]) -> None:
+    code = (
+        "import sys\nfrom portfolio_dfl.cli import main\nsys.argv = ['portfolio-dfl', *sys.argv[1:]]\n"
+        f"try: main()\nfinally: print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, *verb, "--help"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stderr.strip() == "[]"
 
 
 def test_config_prints_yaml_that_run_would_read() -> None:
@@ -67,6 +72,53 @@ def test_config_prints_yaml_that_run_would_read() -> None:
         (["data", "check", "absent.csv"], "absent.csv"),
         (["data", "show", "absent"], "absent"),
         (["data", "fetch", "x", "--source", "absent.csv"], "absent.csv"),
+        (["frob"], "no such command 'frob'; see `portfolio-dfl --help`"),
+        (["run", "--frob"], "see `portfolio-dfl run --help`"),
+        (["run", "--set"], "requires an argument"),
+        (["run", "a", "b"], "unexpected extra argument"),
+        (["run", "--set", "foo"], "write dotted.key=value"),
+        (["run", "--set", "training=3"], "training: a section with keys below it is needed, not 3"),
+        (["run", "--set", "training.epochs=x"], "training.epochs"),
+        (["run", "--set", "data.tickers=[MTUM, XYZ]"], "no ticker 'XYZ'"),
+        (["run", "--set", "data.tickers=[]"], "at least two tickers"),
+        (["run", "--set", "data.start=2020-01-01", "--set", "data.end=2019-01-01"], "must lie before end"),
+        (["run", "--set", "data.start=2030-01-01"], "no prices between"),
+        (["run", "--set", "data.calendar=FOO"], "no exchange calendar is named 'FOO'"),
+        (["run", "--set", "data.policies.foo=bar"], "no policy is named 'foo'"),
+        (["run", "--set", "backtest.start=2030-01-01"], "no decision date"),
+        (["run", "--set", "forecasting.options={foo: 1}"], "does not take options"),
+        (["run", "--set", "forecasting.predictor=nothing:Here"], "cannot be imported"),
+        (["run", "--set", "execution.backend=ray"], "needs the address"),
+        (["run", "--set", "tracking.folder=/sys/x"], "/sys/x"),
+        (["run", "--set", "tracking.uri=nonsense"], "no MLflow store"),
+        (["run", "--set", "tracking.register_as=a/b"], "must not hold / or :"),
+        (["train", "--set", "training.samples=99999"], "use more data"),
+        (["compare", "--set", "evaluation.bootstrap=5"], "too few for an interval"),
+        (["sweep", "--set", "sweep.space={foo: [1]}"], "unknown key foo"),
+        (["sweep", "--set", "sweep.space={training.epochs: []}"], "training.epochs"),
+        (["sweep", "--set", "sweep.space={training.epochs: {low: 1}}"], "training.epochs"),
+        (["sweep", "--set", "sweep.space={training.epochs: {low: 5, high: 1}}"], "a high above it"),
+        (["report"], "missing argument"),
+        (["resume", "."], "no run ."),
+        (["predict"], "missing argument"),
+        (["predict", "x", "--today", "2018-13-01"], "--today"),
+        (["predict", "x", "--max-age", "-1"], "--max-age"),
+        (["ui", "--port", "0"], "--port"),
+        (["ui", "--port", "abc"], "--port"),
+        (["task", "foo"], "no task is called 'foo'"),
+        (["task", "runtime", "--set", "foo=1"], "no setting 'foo'"),
+        (["task", "gradient-accuracy", "--set", "seed=x"], "seed"),
+        (["config", "absent.yaml"], "no configuration file absent.yaml"),
+        (["config", "--set", "foo=1"], "unknown key foo"),
+        (["doctor", "extra"], "unexpected extra argument"),
+        (["data", "frob"], "no such command 'frob'; see `portfolio-dfl data --help`"),
+        (["data", "check", "embedded", "--policy", "foo"], "write dotted.key=value"),
+        (["data", "check", "embedded", "--start", "2020-99-99"], "2020-99-99"),
+        (["data", "check", "embedded", "--start", "2021-01-01", "--end", "2020-01-01"], "lies after end"),
+        (["data", "check", "embedded", "--tickers", "X"], "no ticker 'X'"),
+        (["data", "fetch", "../x", "--source", "embedded"], "snapshot name"),
+        (["data", "fetch", "x", "--source", "embedded", "--folder", "/sys/x"], "/sys/x"),
+        (["data", "show", "embedded", "--folder", "/sys/x"], "/sys/x"),
     ],
 )
 def test_bad_input_gives_one_line_and_exit_code_2(
@@ -85,6 +137,89 @@ def test_bad_input_gives_one_line_and_exit_code_2(
     assert message in errors[-1]
     assert len(errors) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+PRICES = "Date,A,B\n2020-01-02,1,2\n2020-01-03,1.1,2.1\n"
+FILES = {
+    "a list": b"- a\n- b\n",
+    "bad syntax": b"a: [1\nb: 2",
+    "a key twice": b"name: a\nname: b\n",
+    "bytes": bytes(range(128, 256)),
+    "nothing": b"",
+    "text": b"hello",
+    "a section that is none": b"data: 5\n",
+    "keys that are numbers": b"1: 2\n",
+    "keys that are lists": b"? [a]\n: 3\n",
+    "a tab": b"training:\n\tepochs: 3\n",
+    "an object": b"a: !!python/object:os.system x\n",
+    "prices": PRICES.encode(),
+}
+
+
+def leaves_with_one_line(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    monkeypatch.setattr(sys, "argv", ["portfolio-dfl", *arguments])
+    with pytest.raises(SystemExit) as left:
+        main()
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.strip()]
+    assert left.value.code == 2
+    assert error.startswith("error: ")
+    return error
+
+
+@pytest.mark.parametrize("verb", ["run", "train", "compare", "sweep", "config"])
+@pytest.mark.parametrize("content", FILES)
+def test_a_file_that_is_no_study_is_named(
+    verb: str, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_bytes(FILES[content])
+    assert leaves_with_one_line([verb, str(file)], monkeypatch, capsys)
+    assert "is a folder" in leaves_with_one_line([verb, str(tmp_path)], monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("content", [b"", bytes(range(128, 256)), b"Date,A,B\n", b"hello\nworld\n", b"Date,A\nx,1\n"])
+@pytest.mark.parametrize("name", ["prices.csv", "prices.parquet"])
+def test_a_file_that_holds_no_prices_is_named(
+    content: bytes, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    for words in (["data", "check"], ["data", "show"], ["data", "fetch", "x", "--source"]):
+        assert name in leaves_with_one_line([*words, str(file)], monkeypatch, capsys)
+    assert name in leaves_with_one_line(["run", "--set", f"data.source={file}"], monkeypatch, capsys)
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "runs"
+    file.touch()
+    for words in (
+        ["run", "--set", f"tracking.folder={file}"],
+        ["report", "x", "--folder", str(file)],
+        ["predict", "x", "--folder", str(file)],
+        ["ui", "--folder", str(file)],
+        ["data", "fetch", "x", "--source", "embedded", "--folder", str(file)],
+        ["data", "show", "embedded", "--output", str(file / "x.html")],
+    ):
+        assert str(file) in leaves_with_one_line(words, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(("price", "code"), [("1.1", 0), ("-1", 1)])
+def test_a_check_says_by_its_exit_code_whether_prices_can_be_used(
+    price: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(f"Date,A,B\n2020-01-02,1,2\n2020-01-03,{price},2.1\n2020-01-06,1.2,2.2\n")
+    monkeypatch.setattr(sys, "argv", ["portfolio-dfl", "data", "check", str(file)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    shown = capsys.readouterr()
+    assert (left.value.code or 0) == code
+    assert ("not usable" in shown.out) == bool(code)
+    assert shown.err == ""
 
 
 def test_an_error_reaches_the_shell_without_a_traceback(tmp_path: Path) -> None:
