@@ -125,7 +125,7 @@ def report(
 def predict(
     model: Annotated[str, typer.Argument(help="run folder or name, or models:/NAME/VERSION")],
     prices: Annotated[str | None, typer.Option(help="fresh prices: a file, snapshot, or yahoo")] = None,
-    holdings: Annotated[Path | None, typer.Option(help="CSV with ticker and weight (or value)")] = None,
+    holdings: Annotated[Path | None, typer.Option(help="CSV: ticker, weight or value; else equal weights")] = None,
     strategy: Annotated[str, typer.Option(help="trained strategy of a run")] = "decision_focused",
     max_age: Annotated[int, typer.Option(help="days that the last price may be old", min=0)] = 5,
     today: Annotated[datetime | None, typer.Option(help="date to count from", formats=["%Y-%m-%d"])] = None,

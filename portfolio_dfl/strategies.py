@@ -131,6 +131,7 @@ def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Poli
 
 def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> PredictOptimisePolicy:
     """A policy that predicts and optimises, not yet trained."""
+    from dxpp_core.solvers import find_solver
     from portfolio_dfl.allocation import MultiPeriodMeanVariance
     from portfolio_dfl.forecasting import PredictorSpec
     from portfolio_dfl.training.losses import build_loss
@@ -138,6 +139,8 @@ def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> Pred
     from portfolio_dfl.training.window import TrainingSettings
 
     training, allocation, forecasting = config.training, config.allocation, config.forecasting
+    if allocation.solver != "auto":
+        find_solver(allocation.solver)  # an unknown one is refused now, not after the training
     two_stage = lane.strategy == "two_stage"
     settings = TrainingSettings(
         loss=build_loss(training.loss, training.loss_options),

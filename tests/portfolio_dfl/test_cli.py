@@ -89,6 +89,7 @@ def test_config_prints_yaml_that_run_would_read() -> None:
         (["run", "--set", "forecasting.options={foo: 1}"], "does not take options"),
         (["run", "--set", "forecasting.predictor=nothing:Here"], "cannot be imported"),
         (["run", "--set", "execution.backend=ray"], "needs the address"),
+        (["run", "--set", "allocation.solver=nosuch"], "no solver is called 'nosuch'"),
         (["run", "--set", "tracking.folder=/sys/x"], "/sys/x"),
         (["run", "--set", "tracking.uri=nonsense"], "no MLflow store"),
         (["run", "--set", "tracking.register_as=a/b"], "must not hold / or :"),
