@@ -65,7 +65,7 @@ def new_system(scratch: Scratch, H: int, N: int) -> System:
 
 @inner
 def _invert_small(S: _Array, C: _Array) -> bool:
-    """C = S⁻¹ from the lower triangle of S, by sweeps over whole rows; False if S is not positive definite.
+    """C = S⁻¹ from the lower triangle of S, by sweeps over pairs of whole rows; False if S is not positive definite.
 
     For a positive definite matrix the sweeps need no pivoting, and their plain inner loops beat a Cholesky factor's
     short ones at the sizes met here.
@@ -75,19 +75,38 @@ def _invert_small(S: _Array, C: _Array) -> bool:
         for k in range(i + 1):
             C[i, k] = S[i, k]
             C[k, i] = S[i, k]
-    for k in range(n):
+    for k in range(0, n - 1, 2):
+        # The pivot's block [[a, b], [b, d]] and its inverse [[p, q], [q, t]].
+        a, b, d = C[k, k], C[k, k + 1], C[k + 1, k + 1]
+        determinant = a * d - b * b
+        if not (a > 0.0 and determinant > 0.0):
+            return False
+        p, q, t = d / determinant, -b / determinant, a / determinant
+        for j in range(n):
+            first, second = C[k, j], C[k + 1, j]
+            C[k, j] = p * first + q * second
+            C[k + 1, j] = q * first + t * second
+        C[k, k], C[k, k + 1], C[k + 1, k], C[k + 1, k + 1] = p, q, q, t
+        for i in range(n):
+            if i != k and i != k + 1:
+                first, second = C[i, k], C[i, k + 1]
+                C[i, k] = 0.0
+                C[i, k + 1] = 0.0
+                for j in range(n):
+                    C[i, j] -= first * C[k, j] + second * C[k + 1, j]
+    if n % 2 == 1:
+        k = n - 1
         if not C[k, k] > 0.0:
             return False
         pivot = 1.0 / C[k, k]
         for j in range(n):
             C[k, j] *= pivot
         C[k, k] = pivot
-        for i in range(n):
-            if i != k:
-                value = C[i, k]
-                C[i, k] = 0.0
-                for j in range(n):
-                    C[i, j] -= value * C[k, j]
+        for i in range(k):
+            value = C[i, k]
+            C[i, k] = 0.0
+            for j in range(n):
+                C[i, j] -= value * C[k, j]
     return True
 
 

@@ -361,9 +361,9 @@ def _product(point: Point, step: Point, primal: float, dual: float) -> float:
 
 @inner
 def newton_iteration(
-    problem: Problem, point: Point, system: System, gaps: Gaps, step: Point, rows: int
+    problem: Problem, point: Point, system: System, gaps: Gaps, step: Point, rows: int, mean: float
 ) -> tuple[bool, float]:
-    """One predictor-corrector step from the residuals in ``gaps``; returns success and the mean product after it."""
+    """One predictor-corrector step from the residuals in ``gaps`` and the mean product; success, and the mean after."""
     _assemble(problem, point, system, gaps)
     if not factor_stages(problem.P, system):
         return False, 0.0
@@ -372,7 +372,6 @@ def newton_iteration(
     dslack, ddual = step.slack.ravel(), step.dual.ravel()
     H = point.nu.shape[0]
     exists = problem.exists.ravel()
-    mean = _product(point, step, 0.0, 0.0) / rows
     centring = 0.0
     primal = 0.0
     multiplier = 0.0

@@ -259,7 +259,7 @@ def solve_batch(
                 if attempt == 1:
                     start_point(problem, point, centre, _START_LEVEL)
                 else:
-                    going, level = newton_iteration(problem, point, system, gaps, step, rows)
+                    going, level = newton_iteration(problem, point, system, gaps, step, rows, level)
                     iterations += 1
                     finished = not going or not level < 1e10
                 primal, dual = residuals(problem, point, gaps)
