@@ -128,6 +128,12 @@ def _constant(value: float, shape: tuple[int, ...]) -> _Array:
     return np.full(shape, value)
 
 
+@lru_cache(maxsize=128)
+def _constants(aversion: float, limit: float, rate: float, H: int, N: int) -> tuple[_Array, _Array, _Array]:
+    """λ [1], τ [1, H] and c [1, H, N] where all of them are numbers."""
+    return _constant(aversion, (1,)), _constant(limit, (1, H)), _constant(rate, (1, H, N))
+
+
 def _numbers(tensor: Tensor) -> _Array:
     array: _Array = (tensor.detach() if tensor.requires_grad else tensor).numpy()
     return array
@@ -298,11 +304,15 @@ class MultiPeriodMeanVariance(nn.Module):
         aversion = self.risk_aversion if risk_aversion is None else risk_aversion
         limit = self.turnover_limit if turnover_limit is None else turnover_limit
         rate = self.transaction_cost if transaction_cost is None else transaction_cost
-        aversion_value, aversion_tensor = self._spread("risk_aversion", aversion, ())
-        limit_value, limit_tensor = self._spread(
-            "turnover_limit", torch.inf if limit is None else limit, (self.horizon,)
-        )
-        rate_value, rate_tensor = self._spread("transaction_cost", rate, (self.horizon, self.n_assets))
+        aversion_tensor = limit_tensor = rate_tensor = None
+        if type(aversion) is float and type(limit) is float and type(rate) is float:
+            aversion_value, limit_value, rate_value = _constants(aversion, limit, rate, self.horizon, self.n_assets)
+        else:
+            aversion_value, aversion_tensor = self._spread("risk_aversion", aversion, ())
+            limit_value, limit_tensor = self._spread(
+                "turnover_limit", torch.inf if limit is None else limit, (self.horizon,)
+            )
+            rate_value, rate_tensor = self._spread("transaction_cost", rate, (self.horizon, self.n_assets))
         if self._limits.tracking:
             returns, covariances, aversion_value, aversion_tensor = self._track(
                 returns, covariances, torch.from_numpy(aversion_value) if aversion_tensor is None else aversion_tensor
@@ -333,7 +343,9 @@ class MultiPeriodMeanVariance(nn.Module):
             None if warm_start is None else warm_start.native,
         )
         tensors = (returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
-        if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        if torch.is_grad_enabled() and (
+            returns.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in tensors[1:])
+        ):
             apply: Callable[..., Tensor] = _NativeAllocation.apply
             weights = apply(call, *tensors)
             result = call.result
@@ -356,22 +368,24 @@ class MultiPeriodMeanVariance(nn.Module):
     def _inputs(self, returns: Tensor, covariance: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """float64 on the CPU, contiguous, as [B, H, N], [B, 1 or H, N, N] and [B, N]."""
         H, N = self.horizon, self.n_assets
-        if returns.ndim != 3 or returns.shape[1] != H or returns.shape[2] != N:
-            raise AllocationError(f"expected_returns is {list(returns.shape)}; this layer takes [B, {H}, {N}]")
-        B = returns.shape[0]
-        if covariance.ndim == 3 and covariance.shape == (B, N, N):
+        shape, given = returns.shape, covariance.shape
+        if len(shape) != 3 or shape[1] != H or shape[2] != N:
+            raise AllocationError(f"expected_returns is {list(shape)}; this layer takes [B, {H}, {N}]")
+        B = shape[0]
+        if given == (B, N, N):
             covariance = covariance.unsqueeze(1)
-        elif covariance.ndim == 2 and covariance.shape == (N, N):
+        elif given == (N, N):
             covariance = covariance.expand(B, 1, N, N)
-        elif covariance.shape != (B, H, N, N):
+        elif given != (B, H, N, N):
             raise AllocationError(
-                f"covariance is {list(covariance.shape)}; with expected_returns [{B}, {H}, {N}] it is [{N}, {N}], "
+                f"covariance is {list(given)}; with expected_returns [{B}, {H}, {N}] it is [{N}, {N}], "
                 f"[{B}, {N}, {N}] or [{B}, {H}, {N}, {N}]"
             )
-        if previous.ndim == 1 and previous.shape[0] == N:
+        held = previous.shape
+        if held == (N,):
             previous = previous.expand(B, N)
-        elif previous.shape != (B, N):
-            raise AllocationError(f"previous_weights is {list(previous.shape)}; it is [{N}] or [{B}, {N}]")
+        elif held != (B, N):
+            raise AllocationError(f"previous_weights is {list(held)}; it is [{N}] or [{B}, {N}]")
         out = []
         for tensor in (returns, covariance, previous):
             if tensor.dtype is not _FLOAT or not tensor.is_cpu:

@@ -26,6 +26,15 @@ _KEEP_BYTES = 256 * 2**20
 # Scratch of more numbers than this is given back after the call.
 _SCRATCH_NUMBERS = 2**24
 
+# Gradients that nobody asked for: of covariance, previous weights, λ, τ and c.
+_NOT_ASKED = (
+    np.empty((0, 0, 0, 0)),
+    np.empty((0, 0)),
+    np.empty(0),
+    np.empty((0, 0)),
+    np.empty((0, 0, 0)),
+)
+
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 _own = threading.local()
 
@@ -204,15 +213,17 @@ class NativeSolver:
     ) -> NativeGradients:
         """Vector-Jacobian product at a solution; arrays as in `solve`, upstream [B, H, N]."""
         B, H, N = upstream.shape
-        rest = 0 if returns_only else B
-        gradients = NativeGradients(
-            np.empty((B, H, N)),
-            np.empty((rest, *covariance.shape[1:])),
-            np.empty((rest, N)),
-            np.empty(rest),
-            np.empty((rest, H)),
-            np.empty((rest, H, N)),
-        )
+        if returns_only:
+            gradients = NativeGradients(np.empty((B, H, N)), *_NOT_ASKED)
+        else:
+            gradients = NativeGradients(
+                np.empty((B, H, N)),
+                np.empty(covariance.shape),
+                np.empty((B, N)),
+                np.empty(B),
+                np.empty((B, H)),
+                np.empty((B, H, N)),
+            )
         arguments = (
             upstream,
             covariance,
