@@ -130,10 +130,11 @@ def _dask(
         from distributed.scheduler import KilledWorker
     except ImportError as error:
         raise ConfigError("execution.backend dask is not installed: pip install 'portfolio-dfl[dask]'") from error
+    _require_listener("dask", address)
     try:
         client = Client(address, timeout=_PATIENCE_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise ConfigError(f"no dask scheduler answers at {address}: {error}") from error
+        raise ConfigError(f"cannot connect to a dask cluster at {address}: {error}") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=_PATIENCE_S)
@@ -180,7 +181,7 @@ def _ray_connection(address: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    _require_listener(address)
+    _require_listener("ray", address)
     try:
         with _own_handlers():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
@@ -196,15 +197,15 @@ def _run_on_ray(call: _Call[Argument, Result], position: int, name: str, argumen
     return call(position, name, argument)
 
 
-def _require_listener(address: str) -> None:
-    """Ask whether anything listens at all: ray itself would try for minutes where nothing does."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+def _require_listener(backend: Backend, address: str) -> None:
+    """Ask whether anything listens at all: where nothing does, ray would try for minutes."""
+    host, _, port = address.rpartition("://")[-1].rpartition(":")
     if not host or not port.isdigit():
-        raise ConfigError(f"execution.address {address} is no address of a ray cluster; write host:port")
+        raise ConfigError(f"execution.address {address} is no address of a {backend} cluster; write host:port")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE_S).close()
     except (OSError, OverflowError) as error:
-        raise ConfigError(f"no ray cluster answers at {address}: {error}") from error
+        raise ConfigError(f"no {backend} cluster answers at {address}: {error}") from error
 
 
 @contextmanager

@@ -1,0 +1,229 @@
+"""Work spread over processes and clusters: the same results, errors that say where, and lost workers made up for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from small_study import WINDOWS, same_weights, small, statuses
+
+from portfolio_dfl.errors import ConfigError, PortfolioError, TrainingError
+from portfolio_dfl.execution import Backend, connected, fan_out
+from portfolio_dfl.study import run_study
+from portfolio_dfl.study_result import StudyResult
+
+# On loopback, without a token in the home folder and without reports of use.
+_RAY = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_RAY_CLUSTER = """
+    import sys, ray
+    cluster = ray.init(
+        num_cpus=2, object_store_memory=100 * 2**20, include_dashboard=False, _temp_dir=sys.argv[1],
+        log_to_driver=False, logging_level="ERROR",
+    )
+    print(cluster.address_info["gcs_address"], flush=True)
+    sys.stdin.read()
+    ray.shutdown()
+"""
+_DASK_CLUSTER = """
+    import sys
+    from distributed import LocalCluster
+    if __name__ == "__main__":
+        with LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0,
+            local_directory=sys.argv[1],
+        ) as cluster:
+            print(cluster.scheduler_address, flush=True)
+            sys.stdin.read()
+"""
+
+
+def _cluster(script: str, folder: Path) -> Iterator[str]:
+    """Address of a cluster of two workers that a process of its own keeps up as long as its input is open."""
+    file = folder / "cluster.py"
+    file.write_text(textwrap.dedent(script))
+    environment = {**os.environ, **_RAY, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    command = [sys.executable, str(file), str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address, "the cluster did not start"
+        yield address
+        process.stdin.close()
+        process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("distributed")
+    yield from _cluster(_DASK_CLUSTER, tmp_path_factory.mktemp("dask"))
+
+
+@pytest.fixture(scope="module")
+def ray_address() -> Iterator[str]:
+    pytest.importorskip("ray")
+    folder = Path(tempfile.mkdtemp(prefix="ray"))  # names of sockets must be short
+    try:
+        yield from _cluster(_RAY_CLUSTER, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray_environment() -> Iterator[None]:
+    """Set before the first test here, for ray reads its settings when it is imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in _RAY.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module", params=["dask", "ray"])
+def cluster(request: pytest.FixtureRequest) -> tuple[Backend, str]:
+    return request.param, request.getfixturevalue(f"{request.param}_address")
+
+
+@pytest.fixture(scope="module")
+def connection(cluster: tuple[Backend, str]) -> Iterator[tuple[Backend, str]]:
+    with connected(*cluster):
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def sequential(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
+    return run_study(small(tmp_path_factory.mktemp("runs")))
+
+
+def square(number: int) -> int:
+    if number == 3:
+        raise TrainingError("three is too many")
+    if number == 4:
+        raise ZeroDivisionError("four")
+    return number * number
+
+
+def die_once(place: Path) -> int:
+    """Kill the process the first time, and give its number the next."""
+    if not place.exists():
+        place.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def die(place: Path) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+def busy_worker(part: str) -> int:
+    """A worker process of the clusters that this process started, by a part of its command line."""
+    psutil = pytest.importorskip("psutil")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # ended in the meantime
+                if part in " ".join(process.cmdline()):
+                    return int(process.pid)
+        time.sleep(0.01)
+    raise AssertionError(f"no process runs {part}")
+
+
+@pytest.mark.parametrize(("backend", "module"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_cluster_that_does_not_answer_is_named(backend: Backend, module: str) -> None:
+    """First of all: later this process is connected to clusters that do."""
+    pytest.importorskip(module)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigError, match=f"no {backend} cluster answers at {nobody}"):
+            list(fan_out(square, [1], names=["one"], backend=backend, address=nobody))
+    with pytest.raises(ConfigError, match=f"here is no address of a {backend} cluster; write host:port"):
+        list(fan_out(square, [1], names=["one"], backend=backend, address="here"))
+
+
+def test_a_study_on_a_cluster_finds_the_same(
+    cluster: tuple[Backend, str], sequential: StudyResult, tmp_path: Path
+) -> None:
+    """The same weights, also where a worker is killed after the first window."""
+    backend, address = cluster
+    worker = {"dask": "multiprocessing.spawn", "ray": "ray::_run_on_ray"}[backend]
+    killed: list[int] = []
+
+    def kill_a_worker(stage: str, done: int, total: int) -> None:
+        if done == 1 and not killed:
+            killed.append(busy_worker(worker))
+            os.kill(killed[0], signal.SIGKILL)
+
+    config = small(tmp_path, f"execution.backend={backend}", f"execution.address={address}")
+    result = run_study(config, progress=kill_a_worker)
+    assert killed
+    assert same_weights(sequential, result)
+    assert len(list((result.folder / "windows").iterdir())) == WINDOWS
+    assert set(statuses(tmp_path).values()) == {"FINISHED"}
+
+
+def test_results_carry_their_position(connection: tuple[Backend, str]) -> None:
+    backend, address = connection
+    found = dict(fan_out(square, [0, 1, 2, 5], names=list("abcd"), backend=backend, address=address))
+    assert found == {0: 0, 1: 1, 2: 4, 3: 25}
+
+
+def test_errors_of_a_worker_say_where_they_happened(connection: tuple[Backend, str]) -> None:
+    backend, address = connection
+    with pytest.raises(TrainingError, match=r"^the fourth: three is too many$"):
+        list(fan_out(square, [0, 3], names=["the first", "the fourth"], backend=backend, address=address))
+    with pytest.raises(ZeroDivisionError, match="four") as caught:
+        list(fan_out(square, [0, 4], names=["the first", "the fifth"], backend=backend, address=address))
+    assert caught.value.__notes__ == ["This was raised by: the fifth"]
+
+
+@pytest.mark.parametrize(("backend", "workers"), [("sequential", 1), ("loky", 2)])
+def test_errors_of_a_process_say_where_they_happened(backend: Backend, workers: int) -> None:
+    with pytest.raises(TrainingError, match=r"^the fourth: three is too many$"):
+        list(fan_out(square, [0, 3], names=["the first", "the fourth"], backend=backend, workers=workers))
+    with pytest.raises(ZeroDivisionError, match="four") as caught:
+        list(fan_out(square, [0, 4], names=["the first", "the fifth"], backend=backend, workers=workers))
+    assert caught.value.__notes__ == ["This was raised by: the fifth"]
+
+
+def test_a_lost_workers_call_is_tried_again_by_the_cluster(connection: tuple[Backend, str], tmp_path: Path) -> None:
+    backend, address = connection
+    places = [tmp_path / "one", tmp_path / "two"]
+    found = dict(fan_out(die_once, places, names=["one", "two"], backend=backend, address=address))
+    assert sorted(found) == [0, 1]
+    assert all(place.exists() for place in places)
+
+
+def test_a_call_that_kills_every_worker_is_given_up_with_its_name(
+    connection: tuple[Backend, str], tmp_path: Path
+) -> None:
+    backend, address = connection
+    with pytest.raises(PortfolioError, match=rf"the deadly one: {backend} gave up.*resume the study"):
+        list(fan_out(die, [tmp_path], names=["the deadly one"], backend=backend, address=address))
+
+
+def test_a_process_that_dies_is_said_to_have_died(tmp_path: Path) -> None:
+    with pytest.raises(PortfolioError, match=r"a worker process died.*resume the study"):
+        list(fan_out(die, [tmp_path] * 2, names=["one", "two"], backend="loky", workers=2))
+
+
+@pytest.mark.parametrize(("backend", "module"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_backend_that_is_not_installed_says_how_to_install_it(
+    backend: Backend, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not there
+    with pytest.raises(ConfigError, match=rf"pip install 'portfolio-dfl\[{backend}\]'"):
+        list(fan_out(square, [1], names=["one"], backend=backend, address="127.0.0.1:1"))
