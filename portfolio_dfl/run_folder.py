@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["RunFolder", "read_window"]
 
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
+_START = (_CONFIG, _PRICES, _FLAGS)
 _SUMS, _LOCK = "SHA256SUMS", ".lock"
 
 
@@ -54,7 +55,7 @@ class RunFolder:
         draft._write(_CONFIG, config.to_yaml().encode())
         draft._write(_PRICES, _parquet(prices))
         draft._write(_FLAGS, _parquet(flags))
-        draft._write(_SUMS, draft._sums().encode())
+        draft.seal()
         (draft.path / _WINDOWS).mkdir()
         draft.path.rename(root / name)
         return cls(root / name)
@@ -145,31 +146,44 @@ class RunFolder:
         TrackingError
             If the file is missing or damaged.
         """
-        from pyarrow import ArrowException
-
-        file = self.path / f"{name}.parquet"
-        try:
-            return pd.read_parquet(file, page_checksum_verification=True)
-        except (OSError, ArrowException) as error:
-            raise TrackingError(
-                f"{file} cannot be read: {error}; `portfolio-dfl resume {self.name}` writes it again"
-            ) from error
+        return pd.read_parquet(io.BytesIO(self._sealed(f"{name}.parquet")))
 
     def save_text(self, name: str, text: str) -> Path:
         """Write a text file."""
         return self._write(name, text.encode())
 
-    def _sums(self) -> str:
-        """Digests of what the run was started with, in the format of ``sha256sum``."""
-        names = (_CONFIG, _PRICES, _FLAGS)
-        return "".join(f"{_digest((self.path / name).read_bytes())}  {name}\n" for name in names)
+    def read_text(self, name: str) -> str:
+        """Read a text file that :meth:`save_text` wrote; errors as of :meth:`read_frame`."""
+        return self._sealed(name).decode()
+
+    def seal(self) -> None:
+        """Keep the digests of all that was written, so that damage is noticed when it is read."""
+        written = [path for kind in ("*.json", "[!.]*/**/*.parquet") for path in sorted(self.path.glob(kind))]
+        names = [*_START, *(path.relative_to(self.path).as_posix() for path in written)]
+        self._write(_SUMS, "".join(self._sum(name) for name in names).encode())
+
+    def _sealed(self, name: str) -> bytes:
+        try:
+            if self._sum(name) in (self.path / _SUMS).read_text(encoding="utf-8"):
+                return (self.path / name).read_bytes()
+            reason = "it is not what was written"
+        except OSError as error:
+            reason = str(error)
+        raise TrackingError(
+            f"{self.path / name} cannot be used: {reason}; `portfolio-dfl resume {self.name}` writes it again"
+        )
+
+    def _sum(self, name: str) -> str:
+        """A file's line in the format of ``sha256sum``."""
+        return f"{_digest((self.path / name).read_bytes())}  {name}\n"
 
     def _verify(self) -> None:
+        """Make sure that what the run was started with is still that."""
         try:
-            kept, found = (self.path / _SUMS).read_text(encoding="utf-8"), self._sums()
-        except OSError as error:
+            kept = (self.path / _SUMS).read_text(encoding="utf-8")
+            changed = [name for name in _START if self._sum(name) not in kept]
+        except (OSError, UnicodeDecodeError) as error:
             raise TrackingError(f"run {self.name} is not complete: {error}; start the study again") from error
-        changed = sorted({line.split()[-1] for line in set(kept.splitlines()) ^ set(found.splitlines())})
         if changed:
             raise TrackingError(
                 f"run {self.name} is not what it was started with: {', '.join(changed)} changed or damaged; "
@@ -206,7 +220,7 @@ def _digest(content: bytes) -> str:
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:
-    return frame.to_parquet(write_page_checksum=True)
+    return frame.to_parquet()
 
 
 def _plain(window: TrainedWindow) -> dict[str, Any]:

@@ -256,7 +256,7 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
         windows=folder.read_frame("tables/windows"),
         failures=folder.read_frame("tables/failures"),
         flags=folder.flags(),
-        facts=json.loads((folder.path / "facts.json").read_text(encoding="utf-8")),
+        facts=json.loads(folder.read_text("facts.json")),
         folder=folder.path,
         report=folder.path / "report.html",
     )

@@ -149,6 +149,7 @@ def record(
     for name, frame in result.tables().items():
         parent.log_file(folder.save_frame(f"tables/{name}", frame), "tables")
     folder.save_text("facts.json", json.dumps(dict(result.facts), indent=1))  # last: it says that all is there
+    folder.seal()
     parent.set_tags({"failed_windows": len(result.failed_windows)})
     parent.log_metrics({"retrainings": float(len(result.windows))})
     if not parent.logged_steps("seconds"):

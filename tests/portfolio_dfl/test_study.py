@@ -233,26 +233,6 @@ def test_a_warm_start_resumes_to_the_same(tmp_path: Path) -> None:
     assert same_weights(first, resume_study(first.folder))
 
 
-@pytest.mark.parametrize("windows", [0, 9])
-def test_a_killed_study_resumes_to_the_same_numbers(done: StudyResult, tmp_path: Path, windows: int) -> None:
-    config = tmp_path / "small.yaml"
-    config.write_text(small(tmp_path / "runs").to_yaml())
-    command = [sys.executable, "-m", "portfolio_dfl.cli", "run", str(config)]
-    with (tmp_path / "output").open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-        while process.poll() is None and len(list(tmp_path.glob("runs/small*/windows/*.pt"))) < windows:
-            time.sleep(0.01)
-        while process.poll() is None and not list(tmp_path.glob("runs/small*/windows")):
-            time.sleep(0.01)
-        process.kill()
-    (run,) = (tmp_path / "runs").glob("small*")
-    finished = {path: path.stat().st_mtime_ns for path in (run / "windows").glob("*.pt")}
-    resumed = resume_study(run)
-    assert same_weights(done, resumed)
-    assert {path: path.stat().st_mtime_ns for path in finished} == finished
-    assert len(list((run / "windows").iterdir())) == 14
-    assert set(statuses(tmp_path / "runs").values()) == {"FINISHED"}
-
-
 def test_a_terminated_study_leaves_no_run_open(tmp_path: Path) -> None:
     config = tmp_path / "small.yaml"
     config.write_text(small(tmp_path / "runs").to_yaml())
