@@ -74,6 +74,8 @@ def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ray_address() -> Iterator[str]:
+    if "PORTFOLIO_DFL_TEST_RAY" not in os.environ:
+        pytest.skip("a ray cluster on two busy cores takes minutes to replace a worker: set PORTFOLIO_DFL_TEST_RAY=1")
     pytest.importorskip("ray")
     folder = Path(tempfile.mkdtemp(prefix="ray"))  # names of sockets must be short
     try:
