@@ -93,12 +93,12 @@ def test_a_killed_search_goes_on_to_the_trials_it_would_have_had(tmp_path: Path)
     database = tmp_path / "killed" / "sweeps.db"
     for trials in (2, 5):
         process = start(run_sweep, searched[1])
-        while judged_trials(database) < trials:
+        while trials_in(database, "COMPLETE") < trials or not trials_in(database, "RUNNING"):
             assert process.is_alive()
             time.sleep(0.002)
         process.kill()
         process.join()
-        assert judged_trials(database) < 8
+        assert trials_in(database, "COMPLETE") < 8
     resumed = run_sweep(searched[1])
     assert len(resumed.trials) == 8
     pd.testing.assert_frame_equal(resumed.trials, calm.trials, check_exact=True)
@@ -112,10 +112,10 @@ def test_a_killed_search_goes_on_to_the_trials_it_would_have_had(tmp_path: Path)
     assert validation_score(resumed.best, known, known.index[-21], known.index[-2]) == resumed.score
 
 
-def judged_trials(database: Path) -> int:
+def trials_in(database: Path, state: str) -> int:
     if not database.exists():
         return 0
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchall():
             return 0
-        return int(connection.execute("SELECT count(*) FROM trials WHERE state = 'COMPLETE'").fetchone()[0])
+        return int(connection.execute("SELECT count(*) FROM trials WHERE state = ?", [state]).fetchone()[0])
