@@ -7,11 +7,14 @@ lost.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
 from portfolio_dfl.errors import ConfigError, PortfolioError
@@ -111,13 +114,31 @@ def _loky(
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    called = (delayed(call)(*each) for each in calls)
+    guarded = delayed(_guarded)
+    called = (guarded(os.getpid(), call, *each) for each in calls)
     try:
         yield from Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")(called)
     except BrokenProcessPool as error:
         raise PortfolioError(
             f"a worker process died, most often because memory ran out; use fewer execution.workers and {_RESUME}"
         ) from error
+
+
+def _guarded(parent: int, call: _Call[Argument, Result], *each: Any) -> tuple[int, Result]:
+    _end_with(parent)
+    return call(*each)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone: it would wait for ever for somebody to take its results."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _dask(

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from small_study import WINDOWS, same_weights, small, statuses
+from small_study import WINDOWS, same_weights, small, start, statuses
 
 from portfolio_dfl.errors import ConfigError, PortfolioError, TrainingError
 from portfolio_dfl.execution import Backend, connected, fan_out
@@ -229,3 +229,25 @@ def test_a_backend_that_is_not_installed_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not there
     with pytest.raises(ConfigError, match=rf"pip install 'portfolio-dfl\[{backend}\]'"):
         list(fan_out(square, [1], names=["one"], backend=backend, address="127.0.0.1:1"))
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    process = start(_spread_sleepers, tmp_path)
+    while len(pids := [int(path.name) for path in tmp_path.iterdir()]) < 2:
+        assert process.is_alive()
+        time.sleep(0.05)
+    process.kill()
+    process.join()
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def _spread_sleepers(folder: Path) -> None:
+    list(fan_out(_sleep, [folder] * 2, names=["one", "two"], backend="loky", workers=2))
+
+
+def _sleep(folder: Path) -> None:
+    (folder / str(os.getpid())).touch()
+    time.sleep(60)
