@@ -30,6 +30,9 @@ ConfigFile = Annotated[Path | None, typer.Argument(help="YAML file of the study;
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="override a value, e.g. training.epochs=5")
 ]
+Elsewhere = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="where the rest runs, e.g. execution.workers=1")
+]
 RunName = Annotated[str, typer.Argument(help="folder of a run, or its name")]
 Runs = Annotated[Path, typer.Option("--folder", help="folder of runs, as in tracking.folder")]
 Snapshots = Annotated[Path, typer.Option("--folder", help="folder of snapshots")]
@@ -70,9 +73,9 @@ def train(config: ConfigFile = None, override: Overrides = None) -> None:
 
 
 @app.command()
-def backtest(run: RunName, folder: Runs = Path("runs")) -> None:
+def backtest(run: RunName, override: Elsewhere = None, folder: Runs = Path("runs")) -> None:
     """Backtest a study that was trained before, beside its baselines."""
-    resume(run, folder)
+    resume(run, override, folder)
 
 
 @app.command()
@@ -148,12 +151,12 @@ def predict(
 
 
 @app.command()
-def resume(run: RunName, folder: Runs = Path("runs")) -> None:
+def resume(run: RunName, override: Elsewhere = None, folder: Runs = Path("runs")) -> None:
     """Continue an interrupted study where it stopped, to the same numbers."""
     with _progress_bars() as progress:
         from portfolio_dfl.study import resume_study
 
-        result = resume_study(run, root=folder, progress=progress)
+        result = resume_study(run, root=folder, overrides=override or [], progress=progress)
     typer.echo(result)
 
 
