@@ -16,7 +16,18 @@ from .factorization.dense import SmallFactor
 from .penalty import STIFFNESS
 from .sensitivity import ActiveRows, KKTSolution, hold, largest, refine, solve_by_kkt_factor
 
-__all__ = ["WEAK", "Certificate", "Point", "ScaledVectors", "certify", "guess_active", "polish", "settle_small"]
+__all__ = [
+    "LIMITS",
+    "WEAK",
+    "Certificate",
+    "Point",
+    "ScaledVectors",
+    "certify",
+    "guess_active",
+    "polish",
+    "settle_small",
+    "settled_point",
+]
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -31,6 +42,8 @@ _EXACT = 1e-10
 _EXACT_ROWS = 1e-13
 # Refinement that ends above this has stalled: the KKT matrix itself must be factored to tell why.
 _CONVERGED = 1e-14
+# What the compiled polish needs to know of all this.
+LIMITS = (STIFFNESS, RIDGE, WEAK, _CONVERGED, _EXACT_ROWS)
 _NOTHING = np.zeros(0)
 
 
@@ -154,59 +167,55 @@ def guess_active(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z
 
 def settle_small(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Point | None:
     """Guess, polish and certify a small dense program by compiled loops; None where it is not a plain case."""
-    kernel, room = _small_kernel()
-    n, m = x.size, y.size
-    P, C = system.dense()
+    kernel, state_size = _small_kernel()
+    n, m, p = x.size, y.size, system.n_eq
+    parts = (vectors.q, vectors.d, vectors.lb, vectors.ub)
     masks = np.empty(m + 3 * n, dtype=np.bool_)
-    out = np.empty(2 * n + 3 * m + room(n, m))
-    L = np.empty((n, n))
-    plain, primal, dual, gap = kernel(
-        P,
-        C,
-        system.n_eq,
-        vectors.q,
-        vectors.d,
-        _NOTHING if vectors.lb is None else vectors.lb,
-        _NOTHING if vectors.ub is None else vectors.ub,
+    state = np.empty(state_size(n, m))
+    plain, primal, dual, gap, _ = kernel(
+        system.packed,
+        n,
+        p,
+        np.concatenate([part for part in parts if part is not None]),
+        vectors.lb is not None,
+        vectors.ub is not None,
+        _NOTHING,
+        _NOTHING,
+        vectors.alpha,
+        vectors.c,
         vectors.dual_size,
-        STIFFNESS,
-        RIDGE,
-        WEAK,
-        _CONVERGED,
-        _EXACT_ROWS,
+        *LIMITS,
         x,
-        y,
+        y[:p],
+        y[p:],
         _NOTHING if z_box is None else z_box,
         masks,
-        out,
-        L,
+        state,
     )
-    if not plain:
-        return None
-    rows, held = masks[:m], masks[m + 2 * n :]
-    box = None if z_box is None else held
-    kappa = out[2 * n + 2 * m : 2 * n + 3 * m]
-    free = None if z_box is None else np.where(held, 0.0, 1.0)
-    return Point(
-        out[:n],
-        out[n : n + m],
-        None if z_box is None else out[n + m : 2 * n + m],
-        rows,
-        None if z_box is None else masks[m : m + n],
-        None if z_box is None else masks[m + n : m + 2 * n],
-        out[2 * n + m : 2 * n + 2 * m],
-        active=ActiveRows(rows, box, kappa, SmallFactor(L, held), free),
-        polished=True,
-        certificate=Certificate(primal, dual, gap),
+    return settled_point(n, m, z_box is not None, masks, state, Certificate(primal, dual, gap)) if plain else None
+
+
+def settled_point(n: int, m: int, bounded: bool, masks: Mask, state: Vector, certificate: Certificate) -> Point:
+    """The point that the compiled polish has left in ``masks`` and ``state``."""
+    x, y, z_box, slack, kappa = (
+        state[start : start + size] for start, size in ((0, n), (n, m), (n + m, n), (2 * n + m, m), (2 * n + 2 * m, m))
     )
+    L = state[2 * n + 3 * m : 2 * n + 3 * m + n * n].reshape(n, n)
+    rows, lower, upper, held = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
+    factor = SmallFactor(L, held)
+    if not bounded:
+        active = ActiveRows(rows, None, kappa, factor)
+        return Point(x, y, None, rows, None, None, slack, active=active, polished=True, certificate=certificate)
+    active = ActiveRows(rows, held, kappa, factor, np.where(held, 0.0, 1.0))
+    return Point(x, y, z_box, rows, lower, upper, slack, active=active, polished=True, certificate=certificate)
 
 
 @cache
-def _small_kernel() -> tuple[Callable[..., tuple[bool, float, float, float]], Callable[[int, int], int]]:
+def _small_kernel() -> tuple[Callable[..., tuple[bool, float, float, float, float]], Callable[[int, int], int]]:
     """Imported when first needed: Numba takes its time."""
-    from .kernels.small import room_for, settle
+    from .kernels.small import settle, state_size
 
-    return settle, room_for
+    return settle, state_size
 
 
 def _box_target(vectors: ScaledVectors, point: Point) -> Vector | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from torch import Tensor
 from .errors import ShapeError
 from .factorization.sparse import SparsePattern
 
-__all__ = ["split_argument"]
+__all__ = ["are_native", "split_argument"]
 
 # The latest pattern of each matrix, by name and shape: what is known of it needs no second look.
 _latest: dict[tuple[str, int, int], SparsePattern] = {}
 _PATTERNS = 64
+_PLAIN = (Tensor, torch.nn.Parameter)
+_FLOAT64, _STRIDED = torch.float64, torch.strided
 
 
 def _is_pattern(known: SparsePattern, pointers: NDArray[Any], minors: NDArray[Any]) -> bool:
@@ -27,12 +30,20 @@ def _is_pattern(known: SparsePattern, pointers: NDArray[Any], minors: NDArray[An
     )
 
 
+def are_native(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether all these are dense tensors of float64 on the CPU: arguments that are used as they are."""
+    for tensor in tensors:
+        if tensor is not None and not (
+            type(tensor) in _PLAIN and tensor.dtype is _FLOAT64 and tensor.layout is _STRIDED and tensor.is_cpu
+        ):
+            return False
+    return True
+
+
 def split_argument(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern]) -> Tensor | None:
     """A dense argument as it is; a sparse one as its values in row-major order, its pattern put beside."""
     if tensor is None:
         return None
-    if type(tensor) is Tensor and tensor.dtype is torch.float64 and tensor.is_cpu and tensor.layout is torch.strided:
-        return tensor
     if not isinstance(tensor, Tensor):
         raise ShapeError(f"{name} is a {type(tensor).__name__}; every argument is a torch.Tensor or None")
     if tensor.device.type == "meta":

@@ -15,6 +15,7 @@ from .errors import DoubleBackwardError
 from .factorization.sparse import SparsePattern
 from .gradients import argument_gradients, solution_tangents
 from .problem import NAMES, QuadraticProgram
+from .small_solution import SmallSolution, solve_small
 from .solution_map import Options, SolutionMap
 
 __all__ = ["Call", "apply_solve"]
@@ -24,19 +25,24 @@ _CORE_RANK = {"P": 2, "q": 1, "G": 2, "h": 1, "A": 2, "b": 1, "lb": 1, "ub": 1}
 
 
 class Call:
-    """One call of the layer: what was asked for, the patterns of sparse arguments, and in the end the solved map."""
+    """One call of the layer: what was asked for, the patterns of sparse arguments, and in the end the solved map.
 
-    __slots__ = ("options", "patterns", "solved")
+    ``native``: all tensors are dense ones of float64 on the CPU, as they are computed with.
+    """
 
-    def __init__(self, options: Options, patterns: dict[str, SparsePattern]) -> None:
-        self.options, self.patterns = options, patterns
-        self.solved: SolutionMap | None = None
+    __slots__ = ("native", "options", "patterns", "solved")
+
+    def __init__(self, options: Options, patterns: dict[str, SparsePattern], *, native: bool) -> None:
+        self.options, self.patterns, self.native = options, patterns, native
+        self.solved: SolutionMap | SmallSolution | None = None
 
     def core_rank(self, name: str) -> int:
         return 1 if name in self.patterns else _CORE_RANK[name]
 
     def map(self) -> SolutionMap:
         assert self.solved is not None
+        if isinstance(self.solved, SmallSolution):
+            self.solved = self.solved.lift()
         return self.solved
 
 
@@ -63,12 +69,20 @@ def _present(tensors: Sequence[Tensor | None]) -> dict[str, Tensor]:
 
 def _solve(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     """Solve for these arguments; the solved map is left in the call."""
-    arrays = {name: None if tensor is None else _to_numpy(tensor) for name, tensor in zip(NAMES, tensors, strict=True)}
+    options = call.options
+    if call.native and options.polish and options.penalty is None:
+        arrays = [None if tensor is None else tensor.numpy(force=True) for tensor in tensors]
+        small = call.solved = solve_small(arrays, options)
+        if small is not None:
+            x, y, z, z_box = small.parts()
+            return torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(z), torch.from_numpy(z_box)
+    else:
+        arrays = [None if tensor is None else _to_numpy(tensor) for tensor in tensors]
     P, q = tensors[0], tensors[1]
     assert P is not None
     assert q is not None
     precision = 0.0 if P.dtype is torch.float64 else torch.finfo(P.dtype).eps
-    program = QuadraticProgram(arrays, call.patterns, precision)
+    program = QuadraticProgram(dict(zip(NAMES, arrays, strict=True)), call.patterns, precision)
     solved = call.solved = SolutionMap.solve(program, call.options)
     batch = program.batch_shape
     # Copies: a user may change a result in place, the map keeps its own.
@@ -88,8 +102,14 @@ def _remember(ctx: Any, call: Call, tensors: Sequence[Tensor | None]) -> None:
 def _vector_jacobian(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
     if all(bar is None for bar in bars):
         return (None,) * (1 + len(NAMES))
+    outside = not (torch.is_grad_enabled() or _inside_a_transform())
+    if outside and isinstance(ctx.call.solved, SmallSolution):
+        arrays = [None if bar is None else bar.numpy(force=True) for bar in bars]
+        gradients = ctx.call.solved.gradients(arrays, ctx.needs_input_grad[1:])
+        if gradients is not None:
+            return (None, *[None if gradient is None else torch.from_numpy(gradient) for gradient in gradients])
     wanted = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
-    if torch.is_grad_enabled() or _inside_a_transform():
+    if not outside:
         return (None, *_apply_adjoint(ctx.call, wanted, *bars, *ctx.saved_tensors))
     return (None, *_adjoint(ctx.call, wanted, bars, ctx.saved_tensors))
 
@@ -282,7 +302,9 @@ def _callable(function: type[torch.autograd.Function]) -> Callable[..., Any]:
     return apply
 
 
-_apply_plain, _apply_mapped = _callable(_SolveQP), _callable(_MappedSolveQP)
+_apply_mapped = _callable(_MappedSolveQP)
+# `Function.apply` without its questions about transforms, which are asked below.
+_apply_plain: Callable[..., Any] = super(torch.autograd.Function, _SolveQP).apply
 _apply_adjoint, _apply_tangent = _callable(_Adjoint), _callable(_Tangent)
 
 # PyTorch has no public name for this question; without an answer the form that serves everywhere is taken.

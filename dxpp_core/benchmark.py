@@ -43,13 +43,13 @@ def measure_overhead(n: int, repetitions: int) -> Overhead:
     """Time the projection of a normal vector of length n onto the simplex."""
     point = np.random.default_rng(0).normal(size=n)
     P, A = 2.0 * sparse.identity(n, format="csc"), sparse.csc_matrix(np.ones((1, n)))
-    b, lower, upper = np.ones(1), np.zeros(n), np.ones(n)
+    linear, b, lower, upper = -2.0 * point, np.ones(1), np.zeros(n), np.ones(n)
 
     def bare() -> None:
         solver = piqp.SparseSolver()
         solver.settings.eps_abs = solver.settings.eps_rel = _TOLERANCE
         solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = _TOLERANCE
-        solver.setup(P, -2.0 * point, A, b, None, None, None, lower, upper)
+        solver.setup(P, linear, A, b, None, None, None, lower, upper)
         solver.solve()
 
     diagonal = torch.arange(n)
@@ -58,13 +58,14 @@ def measure_overhead(n: int, repetitions: int) -> Overhead:
     A_tensor = torch.sparse_csr_tensor(torch.tensor([0, n]), diagonal, ones, (1, n), check_invariants=False)
     if n < 100:
         P_tensor, A_tensor = P_tensor.to_dense(), A_tensor.to_dense()
-    q = torch.from_numpy(-2.0 * point).requires_grad_()
+    q = torch.from_numpy(linear.copy()).requires_grad_()
+    right, lowest, highest = (torch.from_numpy(part) for part in (b, lower, upper))
     loss = torch.from_numpy(np.random.default_rng(1).normal(size=n))
     x = ones
 
     def forward() -> None:
         nonlocal x
-        x = solve_qp(P_tensor, q, A=A_tensor, b=ones[:1], lb=torch.from_numpy(lower), ub=ones).x
+        x = solve_qp(P_tensor, q, A=A_tensor, b=right, lb=lowest, ub=highest).x
 
     def backward() -> None:
         torch.autograd.grad(x, q, loss)

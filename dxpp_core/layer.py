@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .active_set import Certificate
-from .arguments import split_argument
+from .arguments import are_native, split_argument
 from .autograd import Call, apply_solve
 from .errors import ProblemError, ShapeError
 from .factorization.sparse import SparsePattern
@@ -75,6 +76,10 @@ class QPSolution:
     def timings(self) -> Timings:
         """Seconds spent in each step so far."""
         return self._call.map().timings
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (float, int)) and 0.0 < value < math.inf
 
 
 def solve_qp(
@@ -151,18 +156,23 @@ def solve_qp(
     """
     if method not in ("exact", "penalty"):
         raise ProblemError(f"method is {method!r}; it is 'exact' or 'penalty'")
-    for option, value in (("tolerance", tolerance), ("delta", delta), ("zeta", zeta)):
-        if not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
-            raise ProblemError(f"{option} is {value!r}; it is a positive number")
+    if not (_is_positive(tolerance) and _is_positive(delta) and _is_positive(zeta)):
+        wrong = next(
+            f"{option} is {value!r}"
+            for option, value in (("tolerance", tolerance), ("delta", delta), ("zeta", zeta))
+            if not _is_positive(value)
+        )
+        raise ProblemError(f"{wrong}; it is a positive number")
     if P is None or q is None:
         raise ShapeError(f"{'P' if P is None else 'q'} is None; P and q are required")
     penalty = PluginPenalty(delta, zeta, prune) if method == "penalty" else None
     options = Options(find_solver(solver), tolerance, penalty, polish, strict)
     patterns: dict[str, SparsePattern] = {}
-    tensors = [
-        split_argument(name, tensor, patterns) for name, tensor in zip(NAMES, (P, q, G, h, A, b, lb, ub), strict=True)
-    ]
-    call = Call(options, patterns)
+    tensors: Sequence[Tensor | None] = (P, q, G, h, A, b, lb, ub)
+    native = are_native(tensors)
+    if not native:
+        tensors = [split_argument(name, tensor, patterns) for name, tensor in zip(NAMES, tensors, strict=True)]
+    call = Call(options, patterns, native=native)
     x, y, z, z_box = apply_solve(call, *tensors)
     return QPSolution(x, y, z, z_box, "solved", call)
 

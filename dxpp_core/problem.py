@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,17 @@ from .factorization import DenseSystem, System
 from .factorization.sparse import SparsePattern, SparseStructure
 from .scaling import smallest_limit
 
-__all__ = ["NAMES", "Element", "LeastRecentlyUsed", "QuadraticProgram", "shrunk"]
+__all__ = [
+    "NAMES",
+    "Element",
+    "LeastRecentlyUsed",
+    "QuadraticProgram",
+    "Scaled",
+    "known_small_system",
+    "scale",
+    "shrunk",
+    "too_small",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -60,12 +70,17 @@ class LeastRecentlyUsed(Generic[_Value]):
         self._known: OrderedDict[Hashable, _Value] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+    def known(self, key: Hashable) -> _Value | None:
         with self._lock:
             value = self._known.get(key)
             if value is not None:
                 self._known.move_to_end(key)
-                return value
+            return value
+
+    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        value = self.known(key)
+        if value is not None:
+            return value
         value = make()
         with self._lock:
             self._known[key] = value
@@ -84,6 +99,29 @@ _structures: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
 # By the patterns of the arguments themselves, where these are the objects met before.
 _structures_by_argument: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
 _small_systems: LeastRecentlyUsed[System] = LeastRecentlyUsed(32)
+
+
+_Content: TypeAlias = tuple[tuple[tuple[int, ...], bytes] | None, ...]
+# The latest of them once more: to compare the bytes of its matrices is quicker than to look them up.
+_latest_small: tuple[_Content, System | None] = ((), None)
+
+
+def _content(P: Array | None, G: Array | None, A: Array | None) -> _Content:
+    return tuple([None if part is None else (part.shape, part.tobytes()) for part in (P, G, A)])
+
+
+def known_small_system(P: Array | None, G: Array | None, A: Array | None) -> System | None:
+    """The system of these dense matrices of float64 precision, all of G kept, if it was made before."""
+    if P is None or P.shape[-1] > _ALWAYS_DENSE:
+        return None
+    global _latest_small
+    content = _content(P, G, A)
+    latest, system = _latest_small
+    if content != latest:
+        system = _small_systems.known((*content, None, 0.0))
+        if system is not None:
+            _latest_small = content, system
+    return system if system is not None and system.packed is not None else None
 
 
 def _structure_of(P: SparsePattern, C: SparsePattern, n_eq: int) -> SparseStructure:
@@ -282,9 +320,8 @@ class QuadraticProgram:
         if system is None:
             if self.n <= _ALWAYS_DENSE and not self.patterns:
                 # Small matrices are recognised by their values from one call to the next.
-                parts = [self.value(name, k) for name in _MATRICES]
-                content = tuple(None if part is None else (part.shape, part.tobytes()) for part in parts)
-                system = _small_systems.get((content, key[1], self.precision), lambda: self._system(k, kept))
+                content = _content(*(self.value(name, k) for name in _MATRICES))
+                system = _small_systems.get((*content, key[1], self.precision), lambda: self._system(k, kept))
             else:
                 system = self._system(k, kept)
             self._systems[key] = system
@@ -372,18 +409,53 @@ class QuadraticProgram:
         assert q is not None
         if h is not None and kept is not None:
             h = h[kept]
-        return _scaled_vectors(system, q, b, h, lb, ub)
+        return scale(system, q, b, h, lb, ub).vectors()
 
 
-def _scaled_vectors(
-    system: System, q: Array, b: Array | None, h: Array | None, lb: Array | None, ub: Array | None
-) -> ScaledVectors:
-    """The vectors of a program in the units of its equilibrated matrices, and the unit of x."""
+@dataclass(slots=True)
+class Scaled:
+    """The vectors of a program in the units of its equilibrated matrices and of x, one after the other.
+
+    ``numbers``: q, d = [b; h], and those of lb and ub that there are.  ``plain``: finite but for the bounds, of which
+    none cross; ``equal``: how many variables have equal bounds; the rest as in :class:`ScaledVectors`.
+    """
+
+    n: int
+    m: int
+    has_lb: bool
+    has_ub: bool
+    numbers: Array
+    alpha: float
+    c: float
+    dual_size: float
+    limits: float
+    equal: int
+    plain: bool
+
+    def parts(self) -> tuple[Array, Array, Array | None, Array | None]:
+        """q, d, lb and ub."""
+        n, out = self.n, self.numbers
+        to_lb = n + self.m
+        to_ub = to_lb + n if self.has_lb else to_lb
+        return (
+            out[:n],
+            out[n:to_lb],
+            out[to_lb:to_ub] if self.has_lb else None,
+            out[to_ub:] if self.has_ub else None,
+        )
+
+    def vectors(self) -> ScaledVectors:
+        q, d, lb, ub = self.parts()
+        fixed = None if not self.equal or lb is None or ub is None else np.equal(lb, ub)
+        return ScaledVectors(q, d, lb, ub, fixed, self.alpha, self.c, self.dual_size, self.limits)
+
+
+def scale(system: System, q: Array, b: Array | None, h: Array | None, lb: Array | None, ub: Array | None) -> Scaled:
+    """Bring the vectors of a program to the units of its equilibrated matrices, and to a unit of x."""
     n, m = system.D.size, system.E.size
-    to_lb = n + m
-    to_ub = to_lb if lb is None else to_lb + n
-    out = np.empty(to_ub if ub is None else to_ub + n)
-    alpha, c, dual_size, limits, equal = _scaling_kernel()(
+    has_lb, has_ub = lb is not None, ub is not None
+    out = np.empty(n + m + n * (has_lb + has_ub))
+    found = _scaling_kernel()(
         system.D,
         system.E,
         system.c,
@@ -395,18 +467,20 @@ def _scaled_vectors(
         _NOTHING if ub is None else np.ascontiguousarray(ub),
         out,
     )
-    scaled_lb = None if lb is None else out[to_lb : to_lb + n]
-    scaled_ub = None if ub is None else out[to_ub:]
-    fixed = None if not equal or scaled_lb is None or scaled_ub is None else np.equal(scaled_lb, scaled_ub)
-    return ScaledVectors(out[:n], out[n:to_lb], scaled_lb, scaled_ub, fixed, alpha, c, dual_size, limits)
+    return Scaled(n, m, has_lb, has_ub, out, *found)
 
 
 @cache
-def _scaling_kernel() -> Callable[..., tuple[float, float, float, float, int]]:
+def _scaling_kernel() -> Callable[..., tuple[float, float, float, float, int, bool]]:
     """Imported when first needed: Numba takes its time."""
     from .kernels.vectors import scale_vectors
 
     return scale_vectors
+
+
+def too_small(size: float) -> bool:
+    """Whether a scaled solution of this size makes the unit of x suspect."""
+    return not size >= _SMALL
 
 
 def shrunk(vectors: ScaledVectors, size: float) -> ScaledVectors | None:
@@ -414,7 +488,7 @@ def shrunk(vectors: ScaledVectors, size: float) -> ScaledVectors | None:
 
     None if it was not, or if no limit of the program is smaller than the unit: then a small x is small.
     """
-    if size >= _SMALL:
+    if not too_small(size):
         return None
     least = smallest_limit(vectors.d, vectors.lb, vectors.ub)
     factor = max(least, size, _LARGEST_STEP)

@@ -41,26 +41,37 @@ from .sensitivity import (
 )
 from .solvers.base import RawSolution, Solver, SolverProblem, Status
 
-__all__ = ["DifferentiabilityWarning", "Options", "SolutionMap", "Timings"]
+__all__ = [
+    "FAR",
+    "ROUGH",
+    "TRUSTED",
+    "DifferentiabilityWarning",
+    "Options",
+    "SolutionMap",
+    "Solved",
+    "Timings",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# The solver is asked for a tenth of the tolerance that the certificate must meet; after a rejected polish for less.
+# Where the point will be polished, the solver is first asked for a rough one: that tells most active sets.  Else, and
+# after a rejected polish, for a tenth of the tolerance that the certificate must meet, and then for less.
+ROUGH = 1e3
 _ASKED = (1e-1, 1e-3, 1e-5)
 _FINEST = 1e-13
 # How often the unit of x may be reduced before a solution near zero is believed to be zero.
 _RESCALINGS = 8
-_FAR = 1e8
+FAR = 1e8
 # A refined sensitivity with a larger relative residual than this is not one.
-_TRUSTED = 1e-9
+TRUSTED = 1e-9
 # Orthogonal factorisation of the whole KKT matrix is tried up to this many unknowns.
 _LEAST_SQUARES_SIZE = 800
 # A loss sees an undetermined direction if more than this share of its gradient lies along it.
 _SEEN = 1e-7
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Options:
     """What the caller chose."""
 
@@ -105,7 +116,7 @@ class Timings:
 
 
 @dataclass(slots=True)
-class _Solved:
+class Solved:
     """One solved element, in scaled units, with what its derivatives need."""
 
     element: Element
@@ -139,7 +150,7 @@ class SolutionMap:
     z_box: Array
     timings: Timings = field(default_factory=Timings)
     warnings: list[DifferentiabilityWarning] = field(default_factory=list)
-    solved: list[_Solved] = field(default_factory=list)
+    solved: list[Solved] = field(default_factory=list)
 
     @classmethod
     def solve(cls, program: QuadraticProgram, options: Options) -> SolutionMap:
@@ -181,7 +192,7 @@ class SolutionMap:
                 f"tolerance {self.options.tolerance:.0e}: loosen tolerance= or choose another solver=",
                 batch_element=self.program.unravel(k),
             )
-        self.solved.append(_Solved(element, point, certificate, raw.iterations))
+        self.solved.append(Solved(element, point, certificate, raw.iterations))
         self._store(k, element, point)
         if not point.polished and self.options.polish:
             self._warn(DifferentiabilityWarning("not polished", self.program.unravel(k)))
@@ -193,8 +204,8 @@ class SolutionMap:
         """The polished point of one scaled program, or the solver's where no polish is accepted."""
         system, vectors = element.system, element.vectors
         problem = _for_solver(system, vectors)
-        small = system.is_small and self.options.polish
-        for share in _ASKED:
+        small = system.packed is not None and self.options.polish
+        for share in (ROUGH, *_ASKED) if self.options.polish else _ASKED:
             start = time.perf_counter()
             try:
                 raw = self.options.solver(problem, max(share * self.options.tolerance, _FINEST))
@@ -335,14 +346,14 @@ class SolutionMap:
             s_box = None if active.kappa_box is None else active.kappa_box * (v if d_box is None else v - d_box)
             return KKTSolution(v, s, s_box, 0.0)
         found = refine(system, active, g, d, d_box)
-        if found.residual <= _TRUSTED:
+        if found.residual <= TRUSTED:
             return found
         if one.point.weak:
             # Left out, the weakly active rows leave the solution undetermined: hold them.
             if one.all_rows is None:
                 one.all_rows = one.point.active or hold(system, one.point.rows, one.point.box)
             with_all = refine(system, one.all_rows, g, d, d_box)
-            if with_all.residual <= _TRUSTED:
+            if with_all.residual <= TRUSTED:
                 return with_all
         return self._hard_sensitivity(k, active, g, d, d_box, found)
 
@@ -363,13 +374,13 @@ class SolutionMap:
             self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
             g = g - along
             found = refine(system, active, g, d, d_box)
-        if found.residual > _TRUSTED:
+        if found.residual > TRUSTED:
             found = solve_by_kkt_factor(system, active, g, d, d_box, found)
         found.v = found.v - free.T @ (free @ found.v)
         unknowns = g.size + int(active.rows.sum()) + (0 if active.box is None else int(active.box.sum()))
-        if found.residual > _TRUSTED and unknowns <= _LEAST_SQUARES_SIZE:
+        if found.residual > TRUSTED and unknowns <= _LEAST_SQUARES_SIZE:
             found = solve_by_least_squares(system, active, g, d, d_box)
-        if found.residual > _TRUSTED:
+        if found.residual > TRUSTED:
             self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
         return found
 
@@ -499,13 +510,13 @@ def _for_solver(system: System, vectors: ScaledVectors) -> SolverProblem:
     q, h, lb, ub = vectors.q, vectors.d[p:], vectors.lb, vectors.ub
     if size > 1.0:
         q = q / size
-    if not vectors.limits <= _FAR:
+    if not vectors.limits <= FAR:
         if h.size:
-            h = np.minimum(h, _FAR)
+            h = np.minimum(h, FAR)
         if lb is not None:
-            lb = np.where(lb < -_FAR, -np.inf, lb)
+            lb = np.where(lb < -FAR, -np.inf, lb)
         if ub is not None:
-            ub = np.where(ub > _FAR, np.inf, ub)
+            ub = np.where(ub > FAR, np.inf, ub)
     return SolverProblem(P, q, G, h if h.size else None, A, vectors.d[:p] if p else None, lb, ub, system.structure)
 
 

@@ -31,15 +31,18 @@ class Factor(Protocol):
 
 
 class System(Protocol):
-    """Equilibrated matrices P̂ (n × n) and Ĉ = [Â; Ĝ] of one problem, and what is done with them."""
+    """Equilibrated matrices P̂ (n × n) and Ĉ = [Â; Ĝ] of one problem, and what is done with them.
+
+    ``packed``: P̂, Ĉ, D and E one after the other, for compiled loops, if the problem is small enough for them.
+    """
 
     D: Vector
     E: Vector
     c: float
     n_eq: int
     has_curvature: bool
-    is_small: bool
     structure: Hashable
+    packed: Vector | None
 
     def P_dot(self, v: Vector) -> Vector: ...
 

@@ -57,7 +57,22 @@ class SmallFactor:
 class DenseSystem:
     """Scaled dense P and C = [A; G]."""
 
-    __slots__ = ("C", "Ct", "D", "E", "P", "_norms", "_squares", "c", "has_curvature", "is_small", "n_eq", "structure")
+    __slots__ = (
+        "C",
+        "Ct",
+        "D",
+        "E",
+        "P",
+        "_A",
+        "_G",
+        "_norms",
+        "_squares",
+        "c",
+        "has_curvature",
+        "n_eq",
+        "packed",
+        "structure",
+    )
 
     def __init__(self, P: Array, C: Array, n_eq: int) -> None:
         n_rows, n = C.shape
@@ -79,10 +94,14 @@ class DenseSystem:
         self.C = self.E[:, None] * C * self.D
         self.Ct = self.C.T
         self.n_eq = n_eq
-        self.is_small = n <= _SMALL_VARIABLES and n_rows <= _SMALL_ROWS
         self.has_curvature = bool(first[0].max() > 0.0)
         self.structure: Hashable = (n, n_rows, n_eq)
         self._squares: Array | None = None
+        self._G = self.C[n_eq:] if n_rows > n_eq else None
+        self._A = self.C[:n_eq] if n_eq else None
+        self.packed: Array | None = None
+        if n <= _SMALL_VARIABLES and n_rows <= _SMALL_ROWS:
+            self.packed = np.concatenate([self.P.ravel(), self.C.ravel(), self.D, self.E])
         self._norms = self.D
 
     def P_dot(self, v: Array) -> Array:
@@ -107,9 +126,7 @@ class DenseSystem:
         return np.where(free > 0.0, free, np.where(self._norms > 0.0, self._norms, 1.0))
 
     def solver_matrices(self, size: float) -> tuple[Matrix, Matrix | None, Matrix | None]:
-        p = self.n_eq
-        G = self.C[p:] if self.C.shape[0] > p else None
-        return self.P if size == 1.0 else self.P / size, G, self.C[:p] if p else None
+        return self.P if size == 1.0 else self.P / size, self._G, self._A
 
     def factor(self, kappa: Array, pinned: NDArray[np.bool_] | None, diagonal: Array | None = None) -> DenseFactor:
         active = kappa.nonzero()[0]

@@ -332,7 +332,7 @@ class SparseSystem:
         s = self._s = structure
         self.structure: Hashable = s.key
         self.n_eq = s.n_eq
-        self.is_small = False
+        self.packed: Array | None = None
         size_P, size_C = np.abs(P_data), np.abs(C_data)
 
         def maxima(D: Array, E: Array) -> tuple[Array, Array, Array]:

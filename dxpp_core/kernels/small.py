@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..compilation import compiled, inner
 from .linear_algebra import cholesky, largest, solve_cholesky, times, times_transposed
 
-__all__ = ["refine_small", "room_for", "settle"]
+__all__ = ["differentiate_small", "refine_small", "room_for", "settle", "state_size"]
 
 _Array = NDArray[np.float64]
 _Mask = NDArray[np.bool_]
@@ -26,6 +26,23 @@ _EPS = float(np.finfo(np.float64).eps)
 def room_for(n: int, m: int) -> int:
     """Numbers of the scratch that both kernels work in."""
     return 5 * n + 3 * m
+
+
+def state_size(n: int, m: int) -> int:
+    """Numbers of what `settle` leaves behind, its scratch included."""
+    return 4 * n + 4 * m + n * n + room_for(n, m)
+
+
+@inner
+def _unpack(matrices: _Array, n: int, m: int) -> tuple[_Array, _Array, _Array, _Array]:
+    """P, C, D and E, which lie one after the other."""
+    to_C, to_D = n * n, n * n + m * n
+    return (
+        matrices[:to_C].reshape(n, n),
+        matrices[to_C:to_D].reshape(m, n),
+        matrices[to_D : to_D + n],
+        matrices[to_D + n :],
+    )
 
 
 @inner
@@ -104,8 +121,8 @@ def _iterate(
     return size, row_size
 
 
-@compiled
-def refine_small(
+@inner
+def _refine(
     P: _Array,
     C: _Array,
     L: _Array,
@@ -117,11 +134,7 @@ def refine_small(
     d_box: _Array,
     out: _Array,
 ) -> tuple[float, float]:
-    """Solve P v + Cᵀs + s_box = −g, C v = d on the rows, v = d_box on the held variables.
-
-    ``d`` and ``d_box`` may be empty, for zero.  ``out`` [2n + m + scratch] receives v, s and s_box; returns the
-    residuals of all and of the rows, relative to the terms they are made of.
-    """
+    """`refine_small`, for other kernels."""
     n, m = P.shape[0], C.shape[0]
     v, s, r1 = out[:n], out[n : n + m], out[n + m : 2 * n + m]
     room = out[2 * n + m :]
@@ -149,6 +162,75 @@ def refine_small(
         if not held[j]:
             r1[j] = 0.0
     return size, row_size
+
+
+@compiled
+def refine_small(
+    P: _Array,
+    C: _Array,
+    L: _Array,
+    rows: _Mask,
+    held: _Mask,
+    kappa: _Array,
+    g: _Array,
+    d: _Array,
+    d_box: _Array,
+    out: _Array,
+) -> tuple[float, float]:
+    """Solve P v + Cᵀs + s_box = −g, C v = d on the rows, v = d_box on the held variables.
+
+    ``d`` and ``d_box`` may be empty, for zero.  ``out`` [2n + m + scratch] receives v, s and s_box; returns the
+    residuals of all and of the rows, relative to the terms they are made of.
+    """
+    return _refine(P, C, L, rows, held, kappa, g, d, d_box, out)
+
+
+@compiled
+def differentiate_small(
+    matrices: _Array,
+    n: int,
+    n_eq: int,
+    c: float,
+    masks: _Mask,
+    state: _Array,
+    x_bar: _Array,
+    y_bar: _Array,
+    z_bar: _Array,
+    z_box_bar: _Array,
+    out: _Array,
+) -> float:
+    """The adjoint system for cotangents of x, y, z and z_box in the user's units; each may be empty, for zero.
+
+    ``matrices``, ``masks`` and ``state`` as `settle` took and left them; ``out`` [2n + m + scratch + 2n + m] receives
+    v, s and s_box in the user's units.  Returns the residual.
+    """
+    m = masks.shape[0] - 3 * n
+    P, C, D, E = _unpack(matrices, n, m)
+    rows, held = masks[:m], masks[m + 2 * n :]
+    kappa = state[2 * n + 2 * m : 2 * n + 3 * m]
+    L = state[2 * n + 3 * m : 2 * n + 3 * m + n * n].reshape(n, n)
+    right = out[out.shape[0] - 2 * n - m :]
+    g, d, d_box = right[:n], right[n : n + m], right[n + m :]
+    for j in range(n):
+        g[j] = -c * D[j] * x_bar[j] if x_bar.shape[0] > 0 else 0.0
+    if y_bar.shape[0] == 0 and z_bar.shape[0] == 0:
+        d = d[:0]
+    for i in range(d.shape[0]):
+        if i < n_eq:
+            d[i] = E[i] * y_bar[i] if y_bar.shape[0] > 0 else 0.0
+        else:
+            d[i] = E[i] * z_bar[i - n_eq] if z_bar.shape[0] > 0 else 0.0
+    if z_box_bar.shape[0] == 0:
+        d_box = d_box[:0]
+    for j in range(d_box.shape[0]):
+        d_box[j] = z_box_bar[j] / D[j]
+    size, _ = _refine(P, C, L, rows, held, kappa, g, d, d_box, out)
+    for j in range(n):
+        out[j] *= D[j]
+        out[n + m + j] /= c * D[j]
+    for i in range(m):
+        out[n + i] *= E[i] / c
+    return size
 
 
 @inner
@@ -260,15 +342,47 @@ def _least(
     return least
 
 
-@compiled
-def settle(
-    P: _Array,
-    C: _Array,
-    n_eq: int,
-    q: _Array,
-    d: _Array,
+@inner
+def _to_units(
+    D: _Array,
+    E: _Array,
+    alpha: float,
+    c: float,
     lb: _Array,
     ub: _Array,
+    x: _Array,
+    y: _Array,
+    z_box: _Array,
+    lower: _Mask,
+    upper: _Mask,
+    result: _Array,
+) -> None:
+    """The point in the user's units; an active bound is met exactly, not up to the rounding of the scaling."""
+    n, m = D.shape[0], E.shape[0]
+    back = alpha / c
+    for j in range(n):
+        result[j] = alpha * D[j] * x[j]
+        if lower[j] and lb.shape[0] > 0:
+            result[j] = lb[j]
+        elif upper[j] and ub.shape[0] > 0:
+            result[j] = ub[j]
+        result[n + m + j] = back * z_box[j] / D[j]
+    for i in range(m):
+        result[n + i] = back * E[i] * y[i]
+
+
+@compiled
+def settle(
+    matrices: _Array,
+    n: int,
+    n_eq: int,
+    scaled: _Array,
+    has_lb: bool,
+    has_ub: bool,
+    own_lb: _Array,
+    own_ub: _Array,
+    alpha: float,
+    c: float,
     dual_size: float,
     stiffness: float,
     ridge: float,
@@ -277,28 +391,39 @@ def settle(
     converged_rows: float,
     x_start: _Array,
     y_start: _Array,
+    h_start: _Array,
     z_start: _Array,
     masks: _Mask,
-    out: _Array,
-    H: _Array,
-) -> tuple[bool, float, float, float]:
+    state: _Array,
+) -> tuple[bool, float, float, float, float]:
     """Guess the active set from a solver's point, solve on it exactly, and certify the result.
 
-    ``lb``, ``ub``, ``z_start`` may be empty, for no bounds.  ``masks`` [m + 3n] receives the active rows, lower and
-    upper bounds, and both bounds together; ``out`` [2n + 3m + scratch] x, y, z_box, slack and the stiffnesses; ``H``
-    the factor.  Returns whether the point is optimal with every row strictly active or inactive, and the certificate
-    (primal, dual, gap).
+    ``matrices``: P, C, D and E of the equilibrated program, one after the other; ``scaled``: q, d, and those of lb and
+    ub that there are.  The solver's point: x, multipliers of equalities, inequalities and (or empty) bounds.  ``masks``
+    [m + 3n] receives the active rows, lower and upper bounds, and both bounds together; ``state`` [`state_size`] x, y,
+    z_box, slack, stiffnesses and the factor, and x, y and z_box once more in the user's units, in which ``own_lb`` and
+    ``own_ub`` are the bounds (empty: unscaled like the rest).  Returns whether the point is optimal with every row
+    strictly active or inactive, the certificate (primal, dual, gap) and the largest magnitude in x.
     """
-    n, m = P.shape[0], C.shape[0]
-    bounded = z_start.shape[0] > 0
+    m = masks.shape[0] - 3 * n
+    P, C, D, E = _unpack(matrices, n, m)
+    bounded = has_lb or has_ub
+    q, d, box = scaled[:n], scaled[n : n + m], scaled[n + m :]
+    lb, ub = box[: n if has_lb else 0], box[n if has_lb else 0 :]
     rows, lower, upper, held = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
-    x, y, z_box = out[:n], out[n : n + m], out[n + m : 2 * n + m]
-    slack, kappa = out[2 * n + m : 2 * n + 2 * m], out[2 * n + 2 * m : 2 * n + 3 * m]
-    room = out[2 * n + 3 * m :]
+    x, y, z_box = state[:n], state[n : n + m], state[n + m : 2 * n + m]
+    slack, kappa = state[2 * n + m : 2 * n + 2 * m], state[2 * n + 2 * m : 2 * n + 3 * m]
+    after = 2 * n + 3 * m + n * n
+    H = state[2 * n + 3 * m : after].reshape(n, n)
+    result, room = state[after : after + 2 * n + m], state[after + 2 * n + m :]
     r2 = room[4 * n + 2 * m : 4 * n + 3 * m]
     product, change = room[:n], room[4 * n : 4 * n + m]
-    failed = (False, np.inf, np.inf, np.inf)
-    _guess(n_eq, C, d, lb, ub, dual_size, x_start, y_start, z_start, rows, lower, upper, slack)
+    for i in range(m):
+        y[i] = y_start[i] if i < n_eq else h_start[i - n_eq]
+    for j in range(n):
+        z_box[j] = z_start[j] if bounded else 0.0
+    failed = (False, np.inf, np.inf, np.inf, 0.0)
+    _guess(n_eq, C, d, lb, ub, dual_size, x_start, y, z_box, rows, lower, upper, slack)
     for j in range(n):
         held[j] = lower[j] or upper[j]
         x[j] = x_start[j]
@@ -312,7 +437,8 @@ def settle(
     if not cholesky(H):
         return failed
     for i in range(m):
-        y[i] = y_start[i] if rows[i] else 0.0
+        if not rows[i]:
+            y[i] = 0.0
     times(P, x, product)
     times_transposed(C, y, room[3 * n : 4 * n])
     for j in range(n):
@@ -369,4 +495,6 @@ def settle(
                 primal = max(primal, x[j] - ub[j])
         dual = max(dual, abs(left))
     gap = abs(curvature + linear + support) / max(abs(linear) + abs(curvature) + abs(support), dual_size)
-    return True, primal / max(1.0, largest(x)), max(dual, sign) / scale, gap
+    _to_units(D, E, alpha, c, own_lb, own_ub, x, y, z_box, lower, upper, result)
+    size = largest(x)
+    return True, primal / max(1.0, size), max(dual, sign) / scale, gap, size

@@ -35,14 +35,15 @@ def scale_vectors(
     lb: _Array,
     ub: _Array,
     out: _Array,
-) -> tuple[float, float, float, float, int]:
+) -> tuple[float, float, float, float, int, bool]:
     """Vectors of the equilibrated program, in a unit α of x: the size that one may expect of the solution.
 
     That is never below the right-hand sides of the equalities, and at most what attracts x (the unconstrained minimum)
     and what limits it.
 
     ``out`` [n + m + those of lb + those of ub] receives q, d = [b; h], lb and ub; returns α, c, the size of the duals,
-    the largest finite limit and the number of variables whose bounds are equal.
+    the largest finite limit, the number of variables whose bounds are equal, and whether the vectors are plain: all of
+    them finite but for the bounds, which may be missing and do not cross.
     """
     n, p, m = D.shape[0], b.shape[0], E.shape[0]
     bounds = out[n + m :]
@@ -71,9 +72,17 @@ def scale_vectors(
     alpha = size if size > 0.0 else 1.0
     for k in range(out.shape[0]):
         out[k] /= alpha
+    plain = True
+    for k in range(n + m):
+        plain = plain and np.isfinite(out[k])
+    for j in range(lower.shape[0]):
+        plain = plain and lower[j] < np.inf
+    for j in range(upper.shape[0]):
+        plain = plain and upper[j] > -np.inf
     equal = 0
     if lower.shape[0] > 0 and upper.shape[0] > 0:
         for j in range(n):
+            plain = plain and lower[j] <= upper[j]
             if lower[j] == upper[j]:
                 equal += 1
-    return alpha, c, max(1.0, largest(out[:n])), limits / alpha, equal
+    return alpha, c, max(1.0, largest(out[:n])), limits / alpha, equal, plain

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import SolverNotFoundError
 
-__all__ = ["Matrix", "RawSolution", "Solver", "SolverProblem", "Status", "find_solver", "register_solver"]
+__all__ = ["EMPTY", "Matrix", "RawSolution", "Solver", "SolverProblem", "Status", "find_solver", "register_solver"]
 
 Vector = NDArray[np.float64]
 # An array or a scipy.sparse.csc_matrix, which comes without types.
@@ -52,7 +52,7 @@ class SolverProblem:
         return not isinstance(self.P, np.ndarray)
 
 
-_EMPTY = np.zeros(0)
+EMPTY = np.zeros(0)
 
 
 @dataclass(slots=True)
@@ -60,8 +60,8 @@ class RawSolution:
     """What a solver found: x, multipliers y of Ax = b, z ≥ 0 of Gx ≤ h, and z_box (> 0 at ub, < 0 at lb)."""
 
     x: Vector
-    y: Vector = field(default_factory=lambda: _EMPTY)
-    z: Vector = field(default_factory=lambda: _EMPTY)
+    y: Vector = field(default_factory=lambda: EMPTY)
+    z: Vector = field(default_factory=lambda: EMPTY)
     z_box: Vector | None = None
     status: Status = Status.SOLVED
     iterations: int = 0

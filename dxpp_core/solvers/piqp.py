@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from .base import RawSolution, SolverProblem, Status
+from .base import EMPTY, Matrix, RawSolution, SolverProblem, Status
 
 __all__ = ["PIQP"]
 
@@ -17,55 +15,76 @@ _WORKSPACES_PER_STRUCTURE = 2
 _STRUCTURES = 32
 
 
+class _Workspace:
+    """A solver of PIQP's, the tolerance it is set to, and the matrices it has seen last."""
+
+    __slots__ = ("A", "G", "P", "solver", "tolerance")
+
+    def __init__(self, solver: Any) -> None:
+        self.solver, self.tolerance = solver, 0.0
+        self.P: Matrix | None = None
+        self.A: Matrix | None = None
+        self.G: Matrix | None = None
+
+
 class PIQP:
     """Adapter that keeps PIQP's workspaces, one stack a structure, so that set-up is paid once.
 
     A workspace is checked out while it solves, so threads never share one, and is only ever updated with values of the
-    pattern it was set up for: PIQP itself does not check that.  Nothing of an earlier solve enters a later result.
+    pattern it was set up for: PIQP itself does not check that.  Matrices that are the very objects of the last solve
+    are not copied again: nobody writes into them.  Nothing of an earlier solve enters a later result.
     """
 
     def __init__(self, max_iterations: int = 200) -> None:
         self.max_iterations = max_iterations
-        self._idle: OrderedDict[Hashable, list[Any]] = OrderedDict()
-        self._lock = threading.Lock()
+        # Taken from and put back by single operations, which threads cannot come between.
+        self._idle: dict[Hashable, list[_Workspace]] = {}
 
     def __call__(self, problem: SolverProblem, tolerance: float) -> RawSolution:
+        P, A, G = problem.P, problem.A, problem.G
         # An update leaves bounds alone that are not given: a workspace serves problems with the same bounds only.
-        structure = (problem.structure, problem.is_sparse, problem.lb is None, problem.ub is None)
-        solver = self._check_out(structure)
-        data = (
-            problem.P,
-            problem.q,
-            problem.A,
-            problem.b,
-            problem.G,
-            None,
-            problem.h,
-            problem.lb,
-            problem.ub,
-        )
-        if solver is None:
-            solver = self._new(problem.is_sparse, tolerance)
-            solver.setup(*data)
+        has_lb, has_ub = problem.lb is not None, problem.ub is not None
+        structure = (problem.structure, problem.is_sparse, has_lb, has_ub)
+        workspace = self._check_out(structure)
+        if workspace is None:
+            workspace = self._new(problem.is_sparse)
+            workspace.solver.setup(P, problem.q, A, problem.b, G, None, problem.h, problem.lb, problem.ub)
         else:
-            self._set_tolerance(solver.settings, tolerance)
-            solver.update(*data)
-        status = solver.solve()
+            workspace.solver.update(
+                None if P is workspace.P else P,
+                problem.q,
+                None if A is workspace.A else A,
+                problem.b,
+                None if G is workspace.G else G,
+                None,
+                problem.h,
+                problem.lb,
+                problem.ub,
+            )
+        workspace.P, workspace.A, workspace.G = P, A, G
+        solver = workspace.solver
+        if tolerance != workspace.tolerance:
+            settings = solver.settings
+            settings.eps_abs = settings.eps_rel = tolerance
+            settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = tolerance
+            workspace.tolerance = tolerance
+        status = int(solver.solve())
         result = solver.result
+        found = _STATUS.get(status, Status.FAILED)
         raw = RawSolution(
-            x=np.array(result.x),
-            y=np.array(result.y),
-            z=np.array(result.z_u),
-            z_box=result.z_bu - result.z_bl if problem.lb is not None or problem.ub is not None else None,
-            status=_STATUS.get(int(status), Status.FAILED),
-            iterations=int(result.info.iter),
-            message=str(status),
+            np.array(result.x),
+            EMPTY if problem.b is None else np.array(result.y),
+            EMPTY if problem.h is None else np.array(result.z_u),
+            result.z_bu - result.z_bl if has_lb or has_ub else None,
+            found,
+            result.info.iter,
+            "" if found is Status.SOLVED else str(result.info.status),
         )
         if problem.structure is not None:
-            self._check_in(structure, solver)
+            self._check_in(structure, workspace)
         return raw
 
-    def _new(self, is_sparse: bool, tolerance: float) -> Any:
+    def _new(self, is_sparse: bool) -> _Workspace:
         import piqp
 
         solver = piqp.SparseSolver() if is_sparse else piqp.DenseSolver()
@@ -73,27 +92,22 @@ class PIQP:
         settings.max_iter = self.max_iterations
         # The layer has equilibrated the problem already.
         settings.preconditioner_iter = 0
-        self._set_tolerance(settings, tolerance)
-        return solver
+        return _Workspace(solver)
 
-    @staticmethod
-    def _set_tolerance(settings: Any, tolerance: float) -> None:
-        settings.eps_abs = settings.eps_rel = tolerance
-        settings.eps_duality_gap_abs = settings.eps_duality_gap_rel = tolerance
+    def _check_out(self, structure: Hashable) -> _Workspace | None:
+        try:
+            return self._idle[structure].pop()
+        except (KeyError, IndexError):
+            return None
 
-    def _check_out(self, structure: Hashable) -> Any:
-        with self._lock:
-            stack = self._idle.get(structure)
-            return stack.pop() if stack else None
-
-    def _check_in(self, structure: Hashable, solver: Any) -> None:
-        with self._lock:
+    def _check_in(self, structure: Hashable, workspace: _Workspace) -> None:
+        stack = self._idle.get(structure)
+        if stack is None:
+            for oldest in list(self._idle)[: len(self._idle) + 1 - _STRUCTURES]:
+                self._idle.pop(oldest, None)
             stack = self._idle.setdefault(structure, [])
-            if len(stack) < _WORKSPACES_PER_STRUCTURE:
-                stack.append(solver)
-            self._idle.move_to_end(structure)
-            while len(self._idle) > _STRUCTURES:
-                self._idle.popitem(last=False)
+        if len(stack) < _WORKSPACES_PER_STRUCTURE:
+            stack.append(workspace)
 
 
 _STATUS = {1: Status.SOLVED, -2: Status.INFEASIBLE, -3: Status.UNBOUNDED}

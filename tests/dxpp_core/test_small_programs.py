@@ -1,4 +1,7 @@
-"""Small dense programs are settled by compiled loops: what they find is what the general way finds."""
+"""Small dense programs take a short way through compiled loops: what they find is what the general way finds.
+
+The general way meets every program first; the short one takes those whose matrices are known by then.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dxpp_core import QPSolution, problem, solve_qp
+from dxpp_core import (
+    DoubleBackwardError,
+    InfeasibleError,
+    NonFiniteError,
+    QPError,
+    QPSolution,
+    ShapeError,
+    UnboundedError,
+    problem,
+    small_solution,
+    solve_qp,
+)
 from dxpp_core.factorization import dense
 
 Array = NDArray[np.float64]
@@ -57,19 +71,158 @@ def _solve_and_differentiate(data: dict[str, torch.Tensor], seed: int) -> tuple[
     p=st.integers(0, 5),
     bounds=st.sampled_from(["none", "lower", "upper", "both"]),
 )
-def test_both_ways_find_the_same(seed: int, n: int, m: int, p: int, bounds: str) -> None:
+def test_all_ways_find_the_same(seed: int, n: int, m: int, p: int, bounds: str) -> None:
     data = _program(seed, n, m, min(p, n - 1), bounds)
-    quick, gradients = _solve_and_differentiate(data, seed)
+    first, gradients = _solve_and_differentiate(data, seed)
+    again, gradients_again = _solve_and_differentiate(data, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "_SMALL_VARIABLES", 0)
         # Systems that were made the compiled way are not recognised.
         patch.setattr(problem, "_small_systems", problem.LeastRecentlyUsed(1))
+        patch.setattr(problem, "_latest_small", ((), None))
         general, expected = _solve_and_differentiate(data, seed)
-    for name in ("x", "y", "z", "z_box"):
-        one, other = getattr(quick, name), getattr(general, name)
-        assert torch.allclose(one, other, rtol=1e-10, atol=1e-10), name
-    for name, other in expected.items():
-        scale = max(1.0, float(other.abs().max()))
-        assert float((gradients[name] - other).abs().max()) <= 1e-8 * scale, name
-    assert quick.certificate.worst <= 1e-12
+    for found, its_gradients in ((first, gradients), (again, gradients_again)):
+        for name in ("x", "y", "z", "z_box"):
+            one, other = getattr(found, name), getattr(general, name)
+            assert torch.allclose(one, other, rtol=1e-10, atol=1e-10), name
+        assert its_gradients.keys() == expected.keys()
+        for name, other in expected.items():
+            scale = max(1.0, float(other.abs().max()))
+            assert float((its_gradients[name] - other).abs().max()) <= 1e-8 * scale, name
+        assert found.certificate.worst <= 1e-12
     assert general.certificate.worst <= 1e-12
+
+
+def _simplex(n: int = 6, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Projection onto the simplex, with a row that is not active."""
+    q = torch.randn(n, generator=torch.Generator().manual_seed(seed), dtype=F64)
+    one = torch.ones(n, dtype=F64)
+    data = {"P": 2.0 * torch.eye(n, dtype=F64), "q": q, "A": one[None].clone(), "b": one[:1].clone()}
+    data |= {"G": one[None].clone(), "h": 3.0 * one[:1], "lb": 0.0 * one, "ub": one.clone()}
+    solve_qp(**data)
+    return data
+
+
+def _takes_the_short_way(found: QPSolution) -> bool:
+    return isinstance(found._call.solved, small_solution.SmallSolution)
+
+
+def test_known_matrices_take_the_short_way() -> None:
+    data = _simplex()
+    assert _takes_the_short_way(solve_qp(**data))
+    assert _takes_the_short_way(solve_qp(**data | {"q": torch.nn.Parameter(data["q"])}))
+    assert _takes_the_short_way(solve_qp(**data | {"q": torch.stack([data["q"], data["q"]], 1)[:, 0]}))
+
+
+@pytest.mark.parametrize("asked", [{"method": "penalty"}, {"polish": False}])
+def test_what_asks_for_more_takes_the_general_way(asked: dict[str, object]) -> None:
+    assert not _takes_the_short_way(solve_qp(**_simplex(), **asked))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("other", ["float32", "sparse", "batch"])
+def test_other_tensors_take_the_general_way(other: str) -> None:
+    data = _simplex()
+    if other == "float32":
+        data = {name: tensor.to(torch.float32) for name, tensor in data.items()}
+    elif other == "sparse":
+        data["P"] = data["P"].to_sparse()
+    else:
+        data["q"] = torch.stack([data["q"], -data["q"]])
+    assert not _takes_the_short_way(solve_qp(**data))
+
+
+def _wrong(name: str, value: float) -> dict[str, torch.Tensor]:
+    data = _simplex()
+    data[name] = data[name].clone()
+    data[name].ravel()[0] = value
+    return data
+
+
+@pytest.mark.parametrize("name", ["q", "b", "h", "lb", "ub"])
+def test_a_wrong_vector_beside_known_matrices_is_refused(name: str) -> None:
+    with pytest.raises(NonFiniteError, match=name):
+        solve_qp(**_wrong(name, float("nan")))
+    data = _simplex()
+    with pytest.raises(ShapeError, match=name):
+        solve_qp(**data | {name: torch.cat([data[name], data[name]])})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("lb", 2.0, InfeasibleError),
+        ("lb", float("inf"), NonFiniteError),
+        ("ub", float("-inf"), NonFiniteError),
+        ("h", float("-inf"), InfeasibleError),
+        ("h", 0.5, InfeasibleError),
+        ("b", 7.0, InfeasibleError),
+    ],
+)
+def test_programs_without_solution_are_refused(name: str, value: float, error: type[QPError]) -> None:
+    with pytest.raises(error):
+        solve_qp(**_wrong(name, value))
+
+
+def test_an_unbounded_program_of_known_matrices_is_refused() -> None:
+    P, q = torch.diag(torch.tensor([1.0, 0.0], dtype=F64)), torch.tensor([1.0, 0.0], dtype=F64)
+    bounds = {"lb": torch.zeros(2, dtype=F64), "ub": torch.full((2,), torch.inf, dtype=F64)}
+    solve_qp(P, q, **bounds)
+    with pytest.raises(UnboundedError):
+        solve_qp(P, q - 1.0, **bounds)
+
+
+def test_a_limit_that_is_none_is_dropped() -> None:
+    data = _simplex()
+    expected = solve_qp(**data).x
+    found = solve_qp(**_wrong("h", float("inf")))
+    assert torch.allclose(found.x, expected, atol=1e-12)
+    assert float(found.z) == 0.0
+
+
+def test_a_result_changed_in_place_changes_no_gradient() -> None:
+    data = _simplex()
+    data["P"].requires_grad_()
+    expected = torch.autograd.grad(solve_qp(**data).x[0], data["P"])[0]
+    found = solve_qp(**data)
+    first = found.x[0]
+    with torch.no_grad():
+        found.x.data.mul_(5.0)
+    assert torch.equal(torch.autograd.grad(first, data["P"])[0], expected)
+
+
+def test_all_that_a_solution_tells_is_there() -> None:
+    data = _simplex()
+    data["q"].requires_grad_()
+    found = solve_qp(**data)
+    assert _takes_the_short_way(found)
+    found.x[0].backward()
+    assert found.certificate.worst <= 1e-12
+    assert found.warnings == ()
+    assert int(found.iterations) > 0
+    assert found.timings.solve > 0.0
+    assert found.timings.sensitivity > 0.0
+
+
+def test_tangents_and_maps_of_known_matrices() -> None:
+    data = _simplex()
+    rest = {name: tensor for name, tensor in data.items() if name != "q"}
+
+    def x_of(q: torch.Tensor) -> torch.Tensor:
+        return solve_qp(q=q, **rest).x
+
+    by_rows = torch.autograd.functional.jacobian(x_of, data["q"])
+    assert torch.allclose(torch.func.jacrev(x_of)(data["q"]), by_rows, atol=1e-12)
+    assert torch.allclose(torch.func.jacfwd(x_of)(data["q"]), by_rows, atol=1e-12)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(data["q"], torch.ones_like(data["q"]))
+        tangent = torch.autograd.forward_ad.unpack_dual(x_of(dual)).tangent
+    assert tangent is not None
+    assert torch.allclose(tangent, by_rows.sum(1), atol=1e-12)
+
+
+def test_second_derivatives_are_refused() -> None:
+    data = _simplex()
+    data["q"].requires_grad_()
+    gradient = torch.autograd.grad((solve_qp(**data).x ** 2).sum(), data["q"], create_graph=True)[0]
+    with pytest.raises(DoubleBackwardError):
+        gradient.sum().backward()

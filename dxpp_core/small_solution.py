@@ -1,0 +1,206 @@
+"""One small dense program, from arguments to gradients, without what batches and sparse matrices ask for.
+
+At n = 20 a solver takes less time than Python takes for the bookkeeping of :mod:`dxpp_core.solution_map`.  Here are
+only the solver and three compiled calls around it, on matrices that were met before.  Whatever is not a plain case
+(a batch, a missing limit, a row that is weakly active, a doubtful active set, no solution) is left to the general way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .active_set import LIMITS, Certificate, settled_point
+from .factorization import System
+from .problem import NAMES, Element, QuadraticProgram, Scaled, known_small_system, scale, too_small
+from .solution_map import FAR, ROUGH, TRUSTED, Options, SolutionMap, Solved, Timings
+from .solvers.base import SolverProblem, Status
+
+__all__ = ["SmallSolution", "solve_small"]
+
+Array = NDArray[np.float64]
+
+_NOTHING = np.zeros(0)
+_NO_SOLUTION = (Status.INFEASIBLE, Status.UNBOUNDED)
+
+
+@dataclass(slots=True, eq=False)
+class SmallSolution:
+    """A solved program: results in the user's units, and gradients from the factor of its polish.
+
+    ``masks`` and ``state`` are what the compiled polish left behind; ``own`` is the part of ``state`` with x, the
+    multipliers of the rows and those of the bounds in the user's units.
+    """
+
+    arrays: Sequence[Array | None]
+    options: Options
+    system: System
+    scaled: Scaled
+    masks: NDArray[np.bool_]
+    state: Array
+    own: Array
+    residuals: tuple[float, float, float]
+    iterations: int
+    seconds: tuple[float, float, float]
+    sensitivity: float = 0.0
+
+    def parts(self) -> tuple[Array, Array, Array, Array]:
+        """Copies of x, y, z and z_box: a user may change a result in place."""
+        n, m, own = self.scaled.n, self.scaled.m, self.own.copy()
+        to_z = n + self.system.n_eq
+        return own[:n], own[n:to_z], own[to_z : n + m], own[n + m :]
+
+    def gradients(self, bars: Sequence[Array | None], wanted: Sequence[bool]) -> list[Array | None] | None:
+        """Gradients of the wanted arguments for cotangents of x, y, z and z_box; None where refinement fails.
+
+        The formulas are those of :mod:`dxpp_core.gradients`.
+        """
+        start = time.perf_counter()
+        kernels = _kernels()
+        system, scaled = self.system, self.scaled
+        n, m, p = scaled.n, scaled.m, system.n_eq
+        out = np.empty(4 * n + 2 * m + kernels.room_for(n, m))
+        x_bar, y_bar, z_bar, z_box_bar = bars
+        residual = kernels.differentiate_small(
+            system.packed,
+            n,
+            p,
+            scaled.c,
+            self.masks,
+            self.state,
+            _NOTHING if x_bar is None else np.ascontiguousarray(x_bar),
+            _NOTHING if y_bar is None else np.ascontiguousarray(y_bar),
+            _NOTHING if z_bar is None else np.ascontiguousarray(z_bar),
+            _NOTHING if z_box_bar is None else np.ascontiguousarray(z_box_bar),
+            out,
+        )
+        self.sensitivity += time.perf_counter() - start
+        if not residual <= TRUSTED:
+            return None
+        of_P, of_q, of_G, of_h, of_A, of_b, of_lb, of_ub = wanted
+        v = out[:n]
+        gradients: list[Array | None] = [None] * len(wanted)
+        if of_q:
+            gradients[1] = -v
+        if of_P:
+            vx = np.outer(v, self.own[:n])
+            gradients[0] = -0.5 * (vx + vx.T)
+        if of_G or of_h or of_A or of_b:
+            x, y, s = self.own[:n], self.own[n : n + m], out[n : n + m]
+            for k, of_matrix, of_vector, rows in ((2, of_G, of_h, slice(p, m)), (4, of_A, of_b, slice(p))):
+                if of_matrix:
+                    gradients[k] = -(np.outer(y[rows], v) + np.outer(s[rows], x))
+                if of_vector:
+                    gradients[k + 1] = s[rows]
+        if of_lb or of_ub:
+            of_bounds = self._split_between_bounds(out[n + m : 2 * n + m])
+            gradients[6:] = (part if asked else None for part, asked in zip(of_bounds, (of_lb, of_ub), strict=True))
+        return gradients
+
+    def _split_between_bounds(self, s_box: Array) -> tuple[Array, Array]:
+        """The parts of s_box that belong to lb and to ub; both bounds of a fixed variable get half."""
+        n, m = self.scaled.n, self.scaled.m
+        of_lower, of_upper = (self.masks[start : start + n].astype(np.float64) for start in (m, m + n))
+        fixed = self.scaled.vectors().fixed
+        if fixed is not None:
+            of_lower[fixed] = of_upper[fixed] = 0.5
+        return of_lower * s_box, of_upper * s_box
+
+    def lift(self) -> SolutionMap:
+        """The same solution as the general way holds it."""
+        scaled, certificate = self.scaled, Certificate(*self.residuals)
+        bounded = scaled.has_lb or scaled.has_ub
+        point = settled_point(scaled.n, scaled.m, bounded, self.masks, self.state, certificate)
+        element = Element(self.system, scaled.vectors(), None)
+        program = QuadraticProgram(dict(zip(NAMES, self.arrays, strict=True)), {})
+        x, y, z, z_box = (part[None] for part in self.parts())
+        solved = [Solved(element, point, certificate, self.iterations)]
+        timings = Timings(*self.seconds, self.sensitivity)
+        return SolutionMap(program, self.options, x, y, z, z_box, timings=timings, solved=solved)
+
+
+def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSolution | None:
+    """Solve a program of float64 arrays in the order of ``NAMES``; None where that is for the general way."""
+    start = time.perf_counter()
+    P, q, G, h, A, b, lb, ub = arrays
+    system = known_small_system(P, G, A)
+    if system is None or q is None or (h is None) != (G is None) or (b is None) != (A is None):
+        return None
+    n, m, p = system.D.size, system.E.size, system.n_eq
+    for array, size in ((q, n), (h, m - p), (b, p), (lb, n), (ub, n)):
+        if array is not None and array.shape != (size,):
+            return None
+    scaled = scale(system, q, b, h, lb, ub)
+    if not scaled.plain or scaled.limits > FAR:
+        return None
+    q_scaled, d, scaled_lb, scaled_ub = scaled.parts()
+    own_P, own_G, own_A = system.solver_matrices(1.0)
+    problem = SolverProblem(
+        own_P,
+        q_scaled,
+        own_G,
+        d[p:] if m > p else None,
+        own_A,
+        d[:p] if p else None,
+        scaled_lb,
+        scaled_ub,
+        system.structure,
+    )
+    prepared = time.perf_counter()
+    raw = options.solver(problem, ROUGH * options.tolerance)
+    solved = time.perf_counter()
+    z_box = _NOTHING if raw.z_box is None else raw.z_box
+    sizes = (raw.x.shape, raw.y.shape, raw.z.shape, z_box.shape)
+    if sizes != ((n,), (p,), (m - p,), (n if scaled.has_lb or scaled.has_ub else 0,)) or raw.status in _NO_SOLUTION:
+        return None
+    kernels = _kernels()
+    masks, state = np.empty(m + 3 * n, dtype=np.bool_), np.empty(kernels.state_size(n, m))
+    plain, primal, dual, gap, size_x = kernels.settle(
+        system.packed,
+        n,
+        p,
+        scaled.numbers,
+        scaled.has_lb,
+        scaled.has_ub,
+        _NOTHING if lb is None else np.ascontiguousarray(lb),
+        _NOTHING if ub is None else np.ascontiguousarray(ub),
+        scaled.alpha,
+        scaled.c,
+        scaled.dual_size,
+        *LIMITS,
+        raw.x,
+        raw.y,
+        raw.z,
+        z_box,
+        masks,
+        state,
+    )
+    if not plain or max(primal, dual, gap) > options.tolerance or too_small(size_x):
+        return None
+    own_start = 2 * n + 3 * m + n * n
+    return SmallSolution(
+        arrays,
+        options,
+        system,
+        scaled,
+        masks,
+        state,
+        state[own_start : own_start + 2 * n + m],
+        (primal, dual, gap),
+        raw.iterations,
+        (prepared - start, solved - prepared, time.perf_counter() - solved),
+    )
+
+
+@cache
+def _kernels() -> ModuleType:
+    """Imported when first needed: Numba takes its time."""
+    from .kernels import small
+
+    return small
