@@ -30,10 +30,12 @@ def solve(
     cost: Tensor,
     dates: Sequence[object] | pd.DatetimeIndex | None,
 ) -> AllocationSolution:
-    """Solve a batch (shapes as in `StandardForm.assemble`) by the solver of that name."""
+    """Solve a batch (shapes as in `StandardForm.assemble`, covariance also [B, N, N]) by the solver of that name."""
     from dxpp_core import QPError, solve_qp
 
     B, H, N = returns.shape
+    if covariance.ndim == 3:
+        covariance = covariance.unsqueeze(1)
     data = form.assemble(returns, covariance, previous, aversion, turnover, cost)
     try:
         found = solve_qp(data.P, data.q, data.G, data.h, data.A, data.b, data.lb, data.ub, solver=solver)

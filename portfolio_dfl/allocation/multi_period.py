@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from portfolio_dfl.allocation import black_box
 from portfolio_dfl.allocation.limits import Limit, Limits
@@ -61,9 +62,9 @@ class _Call:
 class _NativeAllocation(torch.autograd.Function):
     """Weights from the native solver; gradients from the factor that its polish left behind.
 
-    Tensors: expected returns [B, H, N], covariance [B, K, N, N], previous weights [B, N], and, where a gradient may be
-    asked for, risk aversion [1 or B], turnover limits [1 or B, H] and cost rates [1 or B, H, N]. Their numbers are in
-    the call.
+    Tensors: expected returns [B, H, N], covariance [B, N, N] or [B, H, N, N], previous weights [B, N], and, where a
+    gradient may be asked for, risk aversion [1 or B], turnover limits [1 or B, H] and cost rates [1 or B, H, N]. Their
+    numbers are in the call.
     """
 
     @staticmethod
@@ -87,14 +88,14 @@ class _NativeAllocation(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of the plan are not provided: call backward without create_graph")
-        _ = ctx.saved_tensors
+        covariance = ctx.saved_tensors[0]
         call: _Call = ctx.call
         result = call.result
         assert result is not None
         wanted = ctx.needs_input_grad[2:]
         returns_only = True not in wanted
         found = call.solver.differentiate(
-            upstream.contiguous().numpy(),
+            _numbers(upstream),
             call.covariance,
             call.previous,
             call.aversion,
@@ -105,7 +106,7 @@ class _NativeAllocation(torch.autograd.Function):
         if returns_only:
             return None, to_returns, None, None, None, None, None
         shared = (
-            (found.covariance, None),
+            (found.covariance.reshape(covariance.shape), None),
             (found.previous, None),
             (found.aversion, call.aversion),
             (found.turnover, call.turnover),
@@ -122,6 +123,10 @@ class _NativeAllocation(torch.autograd.Function):
         return tuple(gradients)
 
 
+# `Function.apply` asks about the transforms of ``torch.func``, in which this function has no part, at every call.
+_apply: Callable[..., Tensor] = super(torch.autograd.Function, _NativeAllocation).apply
+
+
 @lru_cache(maxsize=128)
 def _constant(value: float, shape: tuple[int, ...]) -> _Array:
     """One number as an array of this shape, which nobody writes to."""
@@ -135,8 +140,23 @@ def _constants(aversion: float, limit: float, rate: float, H: int, N: int) -> tu
 
 
 def _numbers(tensor: Tensor) -> _Array:
-    array: _Array = (tensor.detach() if tensor.requires_grad else tensor).numpy()
-    return array
+    """The tensor's own numbers, or a copy of them where they do not lie one after the other."""
+    try:
+        array: _Array = tensor.numpy(force=True)
+    except RuntimeError as error:
+        raise AllocationError(
+            "the layer takes tensors that hold numbers, which inside a transform of torch.func they do not: "
+            f"give it a batch, and differentiate with torch.autograd ({error})"
+        ) from error
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _refuse_tangents(*tensors: Tensor | None) -> None:
+    for tensor in tensors:
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise AllocationError(
+                "the compiled solver has no forward-mode derivatives: use backward, or solver='piqp', which has them"
+            )
 
 
 class MultiPeriodMeanVariance(nn.Module):
@@ -314,7 +334,7 @@ class MultiPeriodMeanVariance(nn.Module):
             )
             rate_value, rate_tensor = self._spread("transaction_cost", rate, (self.horizon, self.n_assets))
         if self._limits.tracking:
-            returns, covariances, aversion_value, aversion_tensor = self._track(
+            returns, aversion_value, aversion_tensor = self._track(
                 returns, covariances, torch.from_numpy(aversion_value) if aversion_tensor is None else aversion_tensor
             )
         if self._black_box not in ("auto", "native"):
@@ -332,10 +352,13 @@ class MultiPeriodMeanVariance(nn.Module):
             if found.weights.dtype != expected_returns.dtype or found.weights.device != expected_returns.device:
                 found = replace(found, weights=found.weights.to(expected_returns))
             return found if return_solution else found.weights
+        if getattr(forward_ad, "_current_level", 0) >= 0:
+            _refuse_tangents(returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
+        numbers = _numbers(covariances)
         call = _Call(
             self._native,
             _numbers(returns),
-            _numbers(covariances),
+            numbers if numbers.ndim == 4 else numbers[:, None],
             _numbers(previous),
             aversion_value,
             limit_value,
@@ -346,8 +369,7 @@ class MultiPeriodMeanVariance(nn.Module):
         if torch.is_grad_enabled() and (
             returns.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in tensors[1:])
         ):
-            apply: Callable[..., Tensor] = _NativeAllocation.apply
-            weights = apply(call, *tensors)
+            weights = _apply(call, *tensors)
             result = call.result
             assert result is not None
         else:
@@ -366,17 +388,15 @@ class MultiPeriodMeanVariance(nn.Module):
         return weights
 
     def _inputs(self, returns: Tensor, covariance: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """float64 on the CPU, contiguous, as [B, H, N], [B, 1 or H, N, N] and [B, N]."""
+        """float64 on the CPU, as [B, H, N], [B, N, N] or [B, H, N, N], and [B, N]."""
         H, N = self.horizon, self.n_assets
         shape, given = returns.shape, covariance.shape
         if len(shape) != 3 or shape[1] != H or shape[2] != N:
             raise AllocationError(f"expected_returns is {list(shape)}; this layer takes [B, {H}, {N}]")
         B = shape[0]
-        if given == (B, N, N):
-            covariance = covariance.unsqueeze(1)
-        elif given == (N, N):
-            covariance = covariance.expand(B, 1, N, N)
-        elif given != (B, H, N, N):
+        if given == (N, N):
+            covariance = covariance.expand(B, N, N)
+        elif given not in ((B, N, N), (B, H, N, N)):
             raise AllocationError(
                 f"covariance is {list(given)}; with expected_returns [{B}, {H}, {N}] it is [{N}, {N}], "
                 f"[{B}, {N}, {N}] or [{B}, {H}, {N}, {N}]"
@@ -386,12 +406,12 @@ class MultiPeriodMeanVariance(nn.Module):
             previous = previous.expand(B, N)
         elif held != (B, N):
             raise AllocationError(f"previous_weights is {list(held)}; it is [{N}] or [{B}, {N}]")
-        out = []
-        for tensor in (returns, covariance, previous):
+        given_tensors = (returns, covariance, previous)
+        for tensor in given_tensors:
             if tensor.dtype is not _FLOAT or not tensor.is_cpu:
-                tensor = tensor.to(device="cpu", dtype=_FLOAT)
-            out.append(tensor.contiguous())
-        return out[0], out[1], out[2]
+                first, second, third = (tensor.to(device="cpu", dtype=_FLOAT) for tensor in given_tensors)
+                return first, second, third
+        return given_tensors
 
     def _spread(
         self, name: str, value: float | Sequence[float] | Tensor, shape: tuple[int, ...]
@@ -447,17 +467,17 @@ class MultiPeriodMeanVariance(nn.Module):
         written.facts[doubtful, 4:7] = found.certificate
         return weights.index_copy(0, where, found.weights)
 
-    def _track(
-        self, returns: Tensor, covariance: Tensor, aversion: Tensor
-    ) -> tuple[Tensor, Tensor, _Array, Tensor | None]:
+    def _track(self, returns: Tensor, covariance: Tensor, aversion: Tensor) -> tuple[Tensor, _Array, Tensor | None]:
         """Absorb tracking costs: γ/2 (w − b)ᵀΣ(w − b) raises λ by γ and the returns by γ Σ b, up to a constant."""
         symmetric = 0.5 * (covariance + covariance.transpose(-1, -2))
+        if symmetric.ndim == 3:
+            symmetric = symmetric.unsqueeze(1)
         total = aversion
         for benchmark, gamma in self._limits.tracking:
             returns = returns + gamma * (symmetric @ torch.from_numpy(benchmark))
             total = total + gamma
         total = total.contiguous()
-        return returns.contiguous(), covariance, total.detach().numpy(), total if total.requires_grad else None
+        return returns, total.detach().numpy(), total if total.requires_grad else None
 
     def _standard_form(self) -> StandardForm:
         if self._form is None:

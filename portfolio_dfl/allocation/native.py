@@ -198,7 +198,7 @@ class NativeSolver:
             result.store,
             kept,
         )
-        result.doubtful = _run(_kernels()[0], arguments, B, self._count_threads(), scratch)
+        result.doubtful = _run(_kernels()[0], arguments, B, self.threads or self._count_threads(), scratch)
         return result
 
     def differentiate(
@@ -243,5 +243,5 @@ class NativeSolver:
             gradients.cost,
         )
         scratch = _sizes(B, covariance.shape[1], H, N, result.kept)[2]
-        _run(_kernels()[1], arguments, B, self._count_threads(), scratch)
+        _run(_kernels()[1], arguments, B, self.threads or self._count_threads(), scratch)
         return gradients

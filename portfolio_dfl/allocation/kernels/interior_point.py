@@ -34,6 +34,7 @@ __all__ = [
     "Gaps",
     "Point",
     "Problem",
+    "count_places",
     "mark_rows",
     "new_gaps",
     "new_point",
@@ -52,7 +53,8 @@ _BOUNDARY = 0.995
 class Problem(NamedTuple):
     """One instance, scaled. P [K, N, N] (K = 1 or H); r, c [H, N]; w0, lower, upper, counted [N]; tau [H].
 
-    ``counted`` is 1 for assets whose trades count towards turnover and cost, else 0. ``exists`` [4, H, N] marks rows.
+    ``counted`` is 1 for assets whose trades count towards turnover and cost, else 0. ``exists`` [4, H, N] marks rows;
+    ``places`` is how many of its entries come before the kinds that no row is of.
     """
 
     P: _Array
@@ -64,6 +66,7 @@ class Problem(NamedTuple):
     counted: _Array
     tau: _Array
     exists: _Array
+    places: int
 
 
 class Point(NamedTuple):
@@ -126,6 +129,16 @@ def new_gaps(scratch: Scratch, H: int, N: int) -> Gaps:
         matrix(scratch, H, N),
         slab(scratch, 4, H, N),
     )
+
+
+@inner
+def count_places(lower: _Array, upper: _Array, H: int) -> int:
+    """Entries of [4, H, N] to be looked at: the last kind, UPPER, is left out where no weight has an upper bound."""
+    N: int = lower.shape[0]
+    for i in range(N):
+        if lower[i] < upper[i] and upper[i] < np.inf:
+            return 4 * H * N
+    return 3 * H * N
 
 
 @inner
@@ -229,10 +242,11 @@ def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]
             gaps.row[FALL, s, i] = (u[s, i] + change - slack[FALL, s, i]) * exists[FALL, s, i]
             if exists[LOWER, s, i] > 0.0:
                 gaps.row[LOWER, s, i] = w[s, i] - lower[i] - slack[LOWER, s, i]
+                primal = max(primal, abs(gaps.row[LOWER, s, i]))
             if exists[UPPER, s, i] > 0.0:
                 gaps.row[UPPER, s, i] = upper[i] - w[s, i] - slack[UPPER, s, i]
-            for kind in range(4):
-                primal = max(primal, abs(gaps.row[kind, s, i]))
+                primal = max(primal, abs(gaps.row[UPPER, s, i]))
+            primal = max(primal, abs(gaps.row[RISE, s, i]), abs(gaps.row[FALL, s, i]))
             value = point.nu[s] - problem.r[s, i] - dual[LOWER, s, i] + dual[UPPER, s, i]
             value += dual[RISE, s, i] - dual[FALL, s, i]
             if s + 1 < H:
@@ -260,7 +274,7 @@ def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> Non
     H, N = point.w.shape
     inverse, dual = gaps.inverse, point.dual
     flat, slack = inverse.ravel(), point.slack.ravel()
-    for i in range(flat.shape[0]):
+    for i in range(problem.places):
         flat[i] = 1.0 / slack[i]
     for s in range(H):
         give = 0.0
@@ -287,7 +301,7 @@ def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> Non
 def _direction(problem: Problem, point: Point, system: System, gaps: Gaps, step: Point) -> None:
     """One Newton step: each product slack · multiplier is asked to fall by ``gaps.target`` or ``budget_target``."""
     H, N = point.w.shape
-    rows = 4 * H * N
+    rows = problem.places
     exists = problem.exists
     inverse, dual, target = gaps.inverse.ravel(), point.dual.ravel(), gaps.target.ravel()
     row_gap, ddual, dslack = gaps.row.ravel(), step.dual.ravel(), step.slack.ravel()
@@ -346,12 +360,12 @@ def _longest(value: _Array, move: _Array, worst: float) -> float:
 
 
 @inner
-def _product(point: Point, step: Point, primal: float, dual: float) -> float:
+def _product(problem: Problem, point: Point, step: Point, primal: float, dual: float) -> float:
     """Sum of slack · multiplier after steps of these lengths (rows that do not exist add nothing)."""
     total = 0.0
     slack, multiplier = point.slack.ravel(), point.dual.ravel()
     dslack, dmultiplier = step.slack.ravel(), step.dual.ravel()
-    for i in range(slack.shape[0]):
+    for i in range(problem.places):
         total += (slack[i] + primal * dslack[i]) * (multiplier[i] + dual * dmultiplier[i])
     for s in range(point.budget_slack.shape[0]):
         left = point.budget_slack[s] + primal * step.budget_slack[s]
@@ -367,9 +381,10 @@ def newton_iteration(
     _assemble(problem, point, system, gaps)
     if not factor_stages(problem.P, system):
         return False, 0.0
-    slack, dual = point.slack.ravel(), point.dual.ravel()
+    places = problem.places
+    slack, dual = point.slack.ravel()[:places], point.dual.ravel()[:places]
     target = gaps.target.ravel()
-    dslack, ddual = step.slack.ravel(), step.dual.ravel()
+    dslack, ddual = step.slack.ravel()[:places], step.dual.ravel()[:places]
     H = point.nu.shape[0]
     exists = problem.exists.ravel()
     centring = 0.0
@@ -392,7 +407,7 @@ def newton_iteration(
         worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, keep))
         multiplier = keep / worst
         if corrected == 0:
-            centring = (_product(point, step, primal, multiplier) / rows / mean) ** 3 * mean
+            centring = (_product(problem, point, step, primal, multiplier) / rows / mean) ** 3 * mean
     w, u, dw, du = point.w.ravel(), point.u.ravel(), step.w.ravel(), step.u.ravel()
     for i in range(w.shape[0]):
         w[i] += primal * dw[i]
@@ -404,4 +419,4 @@ def newton_iteration(
         point.nu[s] += multiplier * step.nu[s]
         point.budget_slack[s] += primal * step.budget_slack[s]
         point.budget_dual[s] += multiplier * step.budget_dual[s]
-    return True, _product(point, step, 0.0, 0.0) / rows
+    return True, _product(problem, point, step, 0.0, 0.0) / rows

@@ -15,6 +15,7 @@ from portfolio_dfl.allocation.kernels.interior_point import (
     RISE,
     Point,
     Problem,
+    count_places,
     mark_rows,
     new_gaps,
     new_point,
@@ -198,6 +199,7 @@ def solve_batch(
     active = new_active(H, N)
     eq = new_equalities(scratch, H, N)
     pull = matrix(scratch, H, N)
+    places = count_places(lower, upper, H)
     doubtful = 0
     for b in range(first, B, stride):
         tau = turnover[b if turnover.shape[0] > 1 else 0]
@@ -230,7 +232,7 @@ def solve_batch(
             for i in range(N):
                 r[s, i] = alpha * returns[b, s, i]
                 c[s, i] = alpha * rate[s, i]
-        problem = Problem(P, r, c, previous[b], lower, upper, counted, tau, exists)
+        problem = Problem(P, r, c, previous[b], lower, upper, counted, tau, exists, places)
         level = _START_LEVEL
         trigger = _FIRST_TRY
         best = np.inf

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
+from portfolio_dfl.errors import AllocationError
 
 AVERSION, LIMIT = 10.0, 0.2
 
@@ -179,3 +180,26 @@ def test_gradcheck_through_five_rebalances_with_drift(instances: Any) -> None:
     assert torch.autograd.gradcheck(
         lambda f, c: sequence(f, symmetric(c), start), (forecasts, covariances), eps=1e-6, atol=1e-7, rtol=1e-6
     )
+
+
+def test_dual_numbers_are_refused_by_the_compiled_solver_and_served_by_a_black_box(instances: Any) -> None:
+    returns, covariance, previous = (leaf.detach() for leaf in instances(1, 3, 4, seed=1).leaves())
+    direction = torch.randn(returns.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    layer = MultiPeriodMeanVariance(4, 3, turnover_limit=LIMIT, solver="piqp")
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(returns, direction)
+        with pytest.raises(AllocationError, match="solver='piqp'"):
+            MultiPeriodMeanVariance(4, 3, turnover_limit=LIMIT)(dual, covariance, previous)
+        tangent = torch.autograd.forward_ad.unpack_dual(layer(dual, covariance, previous)).tangent
+    step = 1e-6
+    ahead, behind = (layer(returns + sign * step * direction, covariance, previous) for sign in (1.0, -1.0))
+    assert torch.allclose(tangent, (ahead - behind) / (2.0 * step), atol=1e-5)
+    assert float(tangent.abs().max()) > 1e-3
+
+
+def test_transforms_are_refused(instances: Any) -> None:
+    returns, covariance, previous = (leaf.detach() for leaf in instances(1, 3, 4, seed=1).leaves())
+    layer = MultiPeriodMeanVariance(4, 3, turnover_limit=LIMIT)
+    for transform, said in ((torch.func.jacrev, r"torch\.func"), (torch.func.jacfwd, "forward-mode")):
+        with pytest.raises(AllocationError, match=said):
+            transform(lambda forecasts: layer(forecasts, covariance, previous))(returns)
