@@ -1,6 +1,7 @@
 """A differentiable QP layer for PyTorch: any black-box solver forward, one factor of a penalty Hessian backward."""
 
 from .active_set import Certificate
+from .differentiability import DifferentiabilityWarning
 from .errors import (
     DoubleBackwardError,
     InfeasibleError,
@@ -17,7 +18,6 @@ from .errors import (
     UnboundedError,
 )
 from .layer import QPLayer, QPSolution, solve_qp
-from .solution_map import DifferentiabilityWarning
 from .solvers import available as available_solvers
 from .solvers import register_solver
 

@@ -15,13 +15,13 @@ from .factorization.base import RIDGE
 from .factorization.dense import SmallFactor
 from .penalty import STIFFNESS
 from .sensitivity import ActiveRows, KKTSolution, hold, largest, refine, solve_by_kkt_factor
+from .units import ScaledVectors
 
 __all__ = [
     "LIMITS",
     "WEAK",
     "Certificate",
     "Point",
-    "ScaledVectors",
     "certify",
     "guess_active",
     "polish",
@@ -45,24 +45,6 @@ _CONVERGED = 1e-14
 # What the compiled polish needs to know of all this.
 LIMITS = (STIFFNESS, RIDGE, WEAK, _CONVERGED, _EXACT_ROWS)
 _NOTHING = np.zeros(0)
-
-
-@dataclass(slots=True)
-class ScaledVectors:
-    """q̂, d̂ = [b̂; ĥ], bounds, and what fixes their units: α (size of x), c (objective) and the size of the duals.
-
-    ``limits`` is the largest finite magnitude among ĥ and the bounds.
-    """
-
-    q: Vector
-    d: Vector
-    lb: Vector | None
-    ub: Vector | None
-    fixed: Mask | None
-    alpha: float
-    c: float
-    dual_size: float
-    limits: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from torch import Tensor
 from .errors import DoubleBackwardError
 from .factorization.sparse import SparsePattern
 from .gradients import argument_gradients, solution_tangents
+from .options import Options
 from .problem import NAMES, QuadraticProgram
 from .small_solution import SmallSolution, solve_small
-from .solution_map import Options, SolutionMap
+from .solution_map import SolutionMap
 
 __all__ = ["Call", "apply_solve"]
 

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from .active_set import Certificate
 from .arguments import are_native, split_argument
 from .autograd import Call, apply_solve
+from .differentiability import DifferentiabilityWarning
 from .errors import ProblemError, ShapeError
 from .factorization.sparse import SparsePattern
+from .options import Options, Timings
 from .penalty import PluginPenalty
 from .problem import NAMES
-from .solution_map import DifferentiabilityWarning, Options, Timings
 from .solvers import Solver, find_solver
 
 __all__ = ["QPLayer", "QPSolution", "solve_qp"]

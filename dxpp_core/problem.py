@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Hashable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .active_set import ScaledVectors
 from .errors import InfeasibleError, NonConvexError, NonFiniteError, ShapeError
 from .factorization import DenseSystem, System
 from .factorization.sparse import SparsePattern, SparseStructure
-from .scaling import smallest_limit
+from .recognition import small_system, structure_of, structure_of_arguments
+from .units import ScaledVectors, scale
 
-__all__ = [
-    "NAMES",
-    "Element",
-    "LeastRecentlyUsed",
-    "QuadraticProgram",
-    "Scaled",
-    "known_small_system",
-    "scale",
-    "shrunk",
-    "too_small",
-]
+__all__ = ["NAMES", "Element", "QuadraticProgram"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -44,10 +29,6 @@ _ALWAYS_DENSE = 48
 # Dense arguments of larger problems are treated as sparse when at most this share of their entries is not zero.
 _SPARSE_SHARE = 0.2
 _DOUBLE_ROUNDING = 1e-9
-# A scaled solution below this makes the unit of x suspect; one reduction of it goes no further than that.
-_SMALL = 1e-2
-_LARGEST_STEP = 1e-4
-_NOTHING = np.zeros(0)
 
 
 @dataclass(slots=True)
@@ -59,78 +40,10 @@ class Element:
     kept: Mask | None
 
 
-_Value = TypeVar("_Value")
-
-
-class LeastRecentlyUsed(Generic[_Value]):
-    """What is costly to make again, by a key that determines it; the least recently used one makes room."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._known: OrderedDict[Hashable, _Value] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def known(self, key: Hashable) -> _Value | None:
-        with self._lock:
-            value = self._known.get(key)
-            if value is not None:
-                self._known.move_to_end(key)
-            return value
-
-    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        value = self.known(key)
-        if value is not None:
-            return value
-        value = make()
-        with self._lock:
-            self._known[key] = value
-            while len(self._known) > self._size:
-                self._known.popitem(last=False)
-        return value
-
-
 def _surely_finite(array: Array) -> bool:
     """Whether no entry is NaN or infinite, by one product; False also where it overflows: then look closely."""
     values = array.ravel()
     return math.isfinite(values.dot(values))
-
-
-_structures: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
-# By the patterns of the arguments themselves, where these are the objects met before.
-_structures_by_argument: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
-_small_systems: LeastRecentlyUsed[System] = LeastRecentlyUsed(32)
-
-
-_Content: TypeAlias = tuple[tuple[tuple[int, ...], bytes] | None, ...]
-# The latest of them once more: to compare the bytes of its matrices is quicker than to look them up.
-_latest_small: tuple[_Content, System | None] = ((), None)
-
-
-def _content(P: Array | None, G: Array | None, A: Array | None) -> _Content:
-    return tuple([None if part is None else (part.shape, part.tobytes()) for part in (P, G, A)])
-
-
-def known_small_system(P: Array | None, G: Array | None, A: Array | None) -> System | None:
-    """The system of these dense matrices of float64 precision, all of G kept, if it was made before."""
-    if P is None or P.shape[-1] > _ALWAYS_DENSE:
-        return None
-    global _latest_small
-    content = _content(P, G, A)
-    latest, system = _latest_small
-    if content != latest:
-        system = _small_systems.known((*content, None, 0.0))
-        if system is not None:
-            _latest_small = content, system
-    return system if system is not None and system.packed is not None else None
-
-
-def _structure_of(P: SparsePattern, C: SparsePattern, n_eq: int) -> SparseStructure:
-    """The structure of these patterns, recognised by their fingerprint."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in (P.indptr, P.indices, C.indptr, C.indices):
-        digest.update(array.data)
-    key = (digest.digest(), P.shape, C.shape, n_eq)
-    return _structures.get(key, lambda: SparseStructure(P, C, n_eq, key))
 
 
 class QuadraticProgram:
@@ -320,8 +233,8 @@ class QuadraticProgram:
         if system is None:
             if self.n <= _ALWAYS_DENSE and not self.patterns:
                 # Small matrices are recognised by their values from one call to the next.
-                content = _content(*(self.value(name, k) for name in _MATRICES))
-                system = _small_systems.get((*content, key[1], self.precision), lambda: self._system(k, kept))
+                P, G, A = (self.value(name, k) for name in _MATRICES)
+                system = small_system(P, G, A, key[1], self.precision, lambda: self._system(k, kept))
             else:
                 system = self._system(k, kept)
             self._systems[key] = system
@@ -381,7 +294,7 @@ class QuadraticProgram:
             for name, (pattern, values) in rows.items()
         ]
         key = (P, *((name, pattern) for name, (pattern, _) in rows.items()), None if kept is None else kept.tobytes())
-        structure = _structures_by_argument.get(
+        structure = structure_of_arguments(
             key, lambda: self._structure(P, {name: pattern for name, (pattern, _) in rows.items()}, kept)
         )
         return structure.system(P_entries, np.concatenate(data) if data else np.zeros(0))
@@ -401,7 +314,7 @@ class QuadraticProgram:
             n_rows += row_ends.size - 1
             end += columns.size
         C = SparsePattern(np.concatenate(indptr), np.concatenate(indices), (n_rows, self.n))
-        return _structure_of(P, C, self.p)
+        return structure_of(P, C, self.p)
 
     def _vectors(self, k: int, system: System, kept: Mask | None) -> ScaledVectors:
         q, h, b = self.value("q", k), self.value("h", k), self.value("b", k)
@@ -410,102 +323,3 @@ class QuadraticProgram:
         if h is not None and kept is not None:
             h = h[kept]
         return scale(system, q, b, h, lb, ub).vectors()
-
-
-@dataclass(slots=True)
-class Scaled:
-    """The vectors of a program in the units of its equilibrated matrices and of x, one after the other.
-
-    ``numbers``: q, d = [b; h], and those of lb and ub that there are.  ``plain``: finite but for the bounds, of which
-    none cross; ``equal``: how many variables have equal bounds; the rest as in :class:`ScaledVectors`.
-    """
-
-    n: int
-    m: int
-    has_lb: bool
-    has_ub: bool
-    numbers: Array
-    alpha: float
-    c: float
-    dual_size: float
-    limits: float
-    equal: int
-    plain: bool
-
-    def parts(self) -> tuple[Array, Array, Array | None, Array | None]:
-        """q, d, lb and ub."""
-        n, out = self.n, self.numbers
-        to_lb = n + self.m
-        to_ub = to_lb + n if self.has_lb else to_lb
-        return (
-            out[:n],
-            out[n:to_lb],
-            out[to_lb:to_ub] if self.has_lb else None,
-            out[to_ub:] if self.has_ub else None,
-        )
-
-    def vectors(self) -> ScaledVectors:
-        q, d, lb, ub = self.parts()
-        fixed = None if not self.equal or lb is None or ub is None else np.equal(lb, ub)
-        return ScaledVectors(q, d, lb, ub, fixed, self.alpha, self.c, self.dual_size, self.limits)
-
-
-def scale(system: System, q: Array, b: Array | None, h: Array | None, lb: Array | None, ub: Array | None) -> Scaled:
-    """Bring the vectors of a program to the units of its equilibrated matrices, and to a unit of x."""
-    n, m = system.D.size, system.E.size
-    has_lb, has_ub = lb is not None, ub is not None
-    out = np.empty(n + m + n * (has_lb + has_ub))
-    found = _scaling_kernel()(
-        system.D,
-        system.E,
-        system.c,
-        system.has_curvature,
-        np.ascontiguousarray(q),
-        _NOTHING if b is None else np.ascontiguousarray(b),
-        _NOTHING if h is None else np.ascontiguousarray(h),
-        _NOTHING if lb is None else np.ascontiguousarray(lb),
-        _NOTHING if ub is None else np.ascontiguousarray(ub),
-        out,
-    )
-    return Scaled(n, m, has_lb, has_ub, out, *found)
-
-
-@cache
-def _scaling_kernel() -> Callable[..., tuple[float, float, float, float, int, bool]]:
-    """Imported when first needed: Numba takes its time."""
-    from .kernels.vectors import scale_vectors
-
-    return scale_vectors
-
-
-def too_small(size: float) -> bool:
-    """Whether a scaled solution of this size makes the unit of x suspect."""
-    return not size >= _SMALL
-
-
-def shrunk(vectors: ScaledVectors, size: float) -> ScaledVectors | None:
-    """The vectors in a smaller unit of x, where a solution of this scaled size shows that the unit was too large.
-
-    None if it was not, or if no limit of the program is smaller than the unit: then a small x is small.
-    """
-    if not too_small(size):
-        return None
-    least = smallest_limit(vectors.d, vectors.lb, vectors.ub)
-    factor = max(least, size, _LARGEST_STEP)
-    if not factor < _SMALL:
-        return None
-
-    def scaled(values: Array | None) -> Array | None:
-        return None if values is None else values / factor
-
-    q = vectors.q / factor
-    return replace(
-        vectors,
-        q=q,
-        d=vectors.d / factor,
-        lb=scaled(vectors.lb),
-        ub=scaled(vectors.ub),
-        alpha=vectors.alpha * factor,
-        dual_size=max(1.0, float(np.abs(q).max())),
-        limits=vectors.limits / factor,
-    )

@@ -17,10 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .active_set import LIMITS, Certificate, settled_point
+from .black_box import FAR, asked_tolerances
 from .factorization import System
-from .problem import NAMES, Element, QuadraticProgram, Scaled, known_small_system, scale, too_small
-from .solution_map import FAR, ROUGH, TRUSTED, Options, SolutionMap, Solved, Timings
+from .options import Options, Timings
+from .problem import NAMES, Element, QuadraticProgram
+from .recognition import known_small_system
+from .solution_map import TRUSTED, SolutionMap, Solved
 from .solvers.base import SolverProblem, Status
+from .units import Scaled, scale, too_small
 
 __all__ = ["SmallSolution", "solve_small"]
 
@@ -153,7 +157,7 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
         system.structure,
     )
     prepared = time.perf_counter()
-    raw = options.solver(problem, ROUGH * options.tolerance)
+    raw = options.solver(problem, asked_tolerances(options)[0])
     solved = time.perf_counter()
     z_box = _NOTHING if raw.z_box is None else raw.z_box
     sizes = (raw.x.shape, raw.y.shape, raw.z.shape, z_box.shape)

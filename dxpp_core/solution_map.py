@@ -9,26 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .active_set import (
-    Certificate,
-    Point,
-    ScaledVectors,
-    certify,
-    guess_active,
-    polish,
-    settle_small,
-    strict_rows,
-)
+from .active_set import Certificate, Point, certify, strict_rows
+from .black_box import find_point, for_solver
 from .diagnosis import explain_failure
-from .errors import NotDifferentiableError, QPError, SolverAccuracyError, SolverError
-from .factorization import System
-from .penalty import PluginPenalty, plugin_stiffness
-from .problem import Element, QuadraticProgram, shrunk
+from .differentiability import DifferentiabilityWarning, loose_weak_rows
+from .errors import NotDifferentiableError, SolverAccuracyError
+from .options import Options, Timings
+from .penalty import plugin_stiffness
+from .problem import Element, QuadraticProgram
 from .sensitivity import (
     ActiveRows,
     KKTSolution,
@@ -39,80 +31,22 @@ from .sensitivity import (
     solve_by_least_squares,
     undetermined_directions,
 )
-from .solvers.base import RawSolution, Solver, SolverProblem, Status
+from .solvers.base import RawSolution
+from .units import shrunk
 
-__all__ = [
-    "FAR",
-    "ROUGH",
-    "TRUSTED",
-    "DifferentiabilityWarning",
-    "Options",
-    "SolutionMap",
-    "Solved",
-    "Timings",
-]
+__all__ = ["TRUSTED", "Sensitivities", "SolutionMap", "Solved"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Where the point will be polished, the solver is first asked for a rough one: that tells most active sets.  Else, and
-# after a rejected polish, for a tenth of the tolerance that the certificate must meet, and then for less.
-ROUGH = 1e3
-_ASKED = (1e-1, 1e-3, 1e-5)
-_FINEST = 1e-13
 # How often the unit of x may be reduced before a solution near zero is believed to be zero.
 _RESCALINGS = 8
-FAR = 1e8
 # A refined sensitivity with a larger relative residual than this is not one.
 TRUSTED = 1e-9
 # Orthogonal factorisation of the whole KKT matrix is tried up to this many unknowns.
 _LEAST_SQUARES_SIZE = 800
 # A loss sees an undetermined direction if more than this share of its gradient lies along it.
 _SEEN = 1e-7
-
-
-@dataclass(slots=True)
-class Options:
-    """What the caller chose."""
-
-    solver: Solver
-    tolerance: float = 1e-8
-    penalty: PluginPenalty | None = None
-    polish: bool = True
-    strict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DifferentiabilityWarning:
-    """The derivative at one element is a documented choice, not the derivative of a smooth map.
-
-    ``kind``: ``"weakly active"`` (slack and multiplier of these rows are zero: they are left out of the active set),
-    ``"not unique"`` (the loss or the tangent sees components that the problem does not determine: they are
-    held), or ``"not polished"`` (no active set reproduces the solver's point exactly: the guess from that point is
-    used). ``rows`` index G, ``bounds`` index x.
-    """
-
-    kind: Literal["weakly active", "not unique", "not polished"]
-    batch_element: tuple[int, ...]
-    rows: tuple[int, ...] = ()
-    bounds: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        where = f"batch element {self.batch_element}: " if self.batch_element else ""
-        named = [
-            f"{kind} {list(which)}" for kind, which in (("rows of G", self.rows), ("bounds of x", self.bounds)) if which
-        ]
-        return f"{where}{self.kind}" + (f" ({', '.join(named)})" if named else "")
-
-
-@dataclass(slots=True)
-class Timings:
-    """Seconds spent: preparing and scaling, in the black box, in polish and certificate, in sensitivities."""
-
-    prepare: float = 0.0
-    solve: float = 0.0
-    polish: float = 0.0
-    sensitivity: float = 0.0
 
 
 @dataclass(slots=True)
@@ -185,7 +119,7 @@ class SolutionMap:
         start = time.perf_counter()
         certificate = point.certificate or certify(element.system, element.vectors, point)
         if not certificate.worst <= self.options.tolerance:
-            explain_failure(_for_solver(element.system, element.vectors), raw, self.program.unravel(k))
+            explain_failure(for_solver(element.system, element.vectors), raw, self.program.unravel(k))
             raise SolverAccuracyError(
                 f"the solver stopped ({raw.message or raw.status.value}) at a point whose certificate is primal "
                 f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}; it misses the "
@@ -197,39 +131,11 @@ class SolutionMap:
         if not point.polished and self.options.polish:
             self._warn(DifferentiabilityWarning("not polished", self.program.unravel(k)))
         elif point.weak:
-            self._warn_weak(k, element, point)
+            self._warn_about_weak_rows(k, element, point)
         self.timings.polish += time.perf_counter() - start
 
     def _find_point(self, k: int, element: Element) -> tuple[Point, RawSolution]:
-        """The polished point of one scaled program, or the solver's where no polish is accepted."""
-        system, vectors = element.system, element.vectors
-        problem = _for_solver(system, vectors)
-        small = system.packed is not None and self.options.polish
-        for share in (ROUGH, *_ASKED) if self.options.polish else _ASKED:
-            start = time.perf_counter()
-            try:
-                raw = self.options.solver(problem, max(share * self.options.tolerance, _FINEST))
-            except QPError as error:
-                error.batch_element = error.batch_element or self.program.unravel(k) or None
-                raise
-            self.timings.solve += time.perf_counter() - start
-            if raw.status in (Status.INFEASIBLE, Status.UNBOUNDED):
-                explain_failure(problem, raw, self.program.unravel(k))
-            start = time.perf_counter()
-            raw = _unscale_duals(raw, problem, vectors)
-            y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y
-            point = settle_small(system, vectors, raw.x, y, raw.z_box) if small else None
-            if point is not None:
-                self.timings.polish += time.perf_counter() - start
-                return point, raw
-            guess = guess_active(system, vectors, raw.x, y, raw.z_box)
-            point = polish(system, vectors, guess) if self.options.polish and np.isfinite(raw.x).all() else None
-            self.timings.polish += time.perf_counter() - start
-            if point is not None:
-                return point, raw
-            if not self.options.polish and raw.status is Status.SOLVED:
-                break
-        return guess, raw
+        return find_point(element.system, element.vectors, self.options, self.timings, self.program.unravel(k))
 
     def _store(self, k: int, element: Element, point: Point) -> None:
         system, vectors, p = element.system, element.vectors, self.program.p
@@ -262,25 +168,13 @@ class SolutionMap:
                 batch_element=warning.batch_element,
             )
 
-    def _warn_weak(self, k: int, element: Element, point: Point) -> None:
-        """Warn about weakly active rows, unless all that the strictly active ones allow leaves them tight."""
-        system, vectors = element.system, element.vectors
-        rows, box, weak, weak_box = strict_rows(system, vectors, point)
-        if not weak.any() and (weak_box is None or not weak_box.any()):
-            return
-        strictly = hold(system, rows, box)
-        seen_rows = [int(i) for i in np.flatnonzero(weak) if _can_move(system, strictly, int(i))]
-        seen_box = (
-            []
-            if weak_box is None
-            else [int(j) for j in np.flatnonzero(weak_box) if _can_move_bound(system, strictly, int(j))]
-        )
-        if not seen_rows and not seen_box:
-            return
-        p = self.program.p
-        kept = np.arange(self.program.m) if element.kept is None else np.flatnonzero(element.kept)
-        named = tuple(int(kept[i - p]) for i in seen_rows)
-        self._warn(DifferentiabilityWarning("weakly active", self.program.unravel(k), named, tuple(seen_box)))
+    def _warn_about_weak_rows(self, k: int, element: Element, point: Point) -> None:
+        rows, bounds = loose_weak_rows(element.system, element.vectors, point)
+        if rows or bounds:
+            p = self.program.p
+            kept = np.arange(self.program.m) if element.kept is None else np.flatnonzero(element.kept)
+            named = tuple(int(kept[i - p]) for i in rows)
+            self._warn(DifferentiabilityWarning("weakly active", self.program.unravel(k), named, tuple(bounds)))
 
     # ---- derivatives -----------------------------------------------------------------------------------------------
 
@@ -479,61 +373,3 @@ class SolutionMap:
             name: np.array([getattr(one.certificate, name) for one in self.solved])
             for name in ("primal", "dual", "gap")
         }
-
-
-def _can_move(system: System, strictly: ActiveRows, row: int) -> bool:
-    unit = np.zeros(strictly.rows.size)
-    unit[row] = 1.0
-    gradient = system.Ct_dot(unit)
-    return _moves(system, strictly, gradient)
-
-
-def _can_move_bound(system: System, strictly: ActiveRows, variable: int) -> bool:
-    gradient = np.zeros(system.D.size)
-    gradient[variable] = 1.0
-    return _moves(system, strictly, gradient)
-
-
-def _moves(system: System, strictly: ActiveRows, gradient: Array) -> bool:
-    """Whether the tangent space of the strictly active rows holds a direction that changes ``gradient``ᵀx."""
-    found = refine(system, strictly, -gradient, None, None)
-    return bool(abs(gradient.dot(found.v)) > 1e-7 * gradient.dot(gradient))
-
-
-def _for_solver(system: System, vectors: ScaledVectors) -> SolverProblem:
-    """The scaled program as solvers see it: a limit of more than 1e8 units of x is none, or no nearer than that.
-
-    The certificate is taken with the limits as they are: a solution out there would be refused.
-    """
-    p, size = system.n_eq, vectors.dual_size
-    P, G, A = system.solver_matrices(size)
-    q, h, lb, ub = vectors.q, vectors.d[p:], vectors.lb, vectors.ub
-    if size > 1.0:
-        q = q / size
-    if not vectors.limits <= FAR:
-        if h.size:
-            h = np.minimum(h, FAR)
-        if lb is not None:
-            lb = np.where(lb < -FAR, -np.inf, lb)
-        if ub is not None:
-            ub = np.where(ub > FAR, np.inf, ub)
-    return SolverProblem(P, q, G, h if h.size else None, A, vectors.d[:p] if p else None, lb, ub, system.structure)
-
-
-def _unscale_duals(raw: RawSolution, problem: SolverProblem, vectors: ScaledVectors) -> RawSolution:
-    """The solver's point with its multipliers in the units of the equilibrated program, zeros where it gave none."""
-    size = vectors.dual_size
-
-    def filled(name: str, found: Array | None, length: int) -> Array:
-        if found is not None and found.shape == (length,):
-            return size * found if name != "x" and size > 1.0 else found
-        if name != "x" and (found is None or not found.size):
-            return np.zeros(length)
-        shape = None if found is None else list(found.shape)
-        raise SolverError(f"the solver returned {name} of shape {shape} where [{length}] was expected")
-
-    raw.x = filled("x", raw.x, problem.q.size)
-    raw.y = filled("y", raw.y, 0 if problem.b is None else problem.b.size)
-    raw.z = filled("z", raw.z, 0 if problem.h is None else problem.h.size)
-    raw.z_box = None if vectors.lb is None and vectors.ub is None else filled("z_box", raw.z_box, problem.q.size)
-    return raw

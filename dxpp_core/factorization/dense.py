@@ -14,14 +14,14 @@ from ..scaling import equilibrate
 from ..solvers.base import Matrix
 from .base import RIDGE
 
-__all__ = ["CURVATURE_TOLERANCE", "DenseFactor", "DenseSystem", "SmallFactor"]
+__all__ = ["CURVATURE_TOLERANCE", "SMALL_VARIABLES", "DenseFactor", "DenseSystem", "SmallFactor"]
 
 Array = NDArray[np.float64]
 
 # A negative eigenvalue of the scaled P (largest entry 1) above this is not rounding.
 CURVATURE_TOLERANCE = 1e-9
 # Programs of at most so many variables and rows are settled by compiled loops.
-_SMALL_VARIABLES, _SMALL_ROWS = 48, 96
+SMALL_VARIABLES, _SMALL_ROWS = 48, 96
 
 
 class DenseFactor:
@@ -100,7 +100,7 @@ class DenseSystem:
         self._G = self.C[n_eq:] if n_rows > n_eq else None
         self._A = self.C[:n_eq] if n_eq else None
         self.packed: Array | None = None
-        if n <= _SMALL_VARIABLES and n_rows <= _SMALL_ROWS:
+        if n <= SMALL_VARIABLES and n_rows <= _SMALL_ROWS:
             self.packed = np.concatenate([self.P.ravel(), self.C.ravel(), self.D, self.E])
         self._norms = self.D
 

@@ -20,7 +20,7 @@ from dxpp_core import (
     QPSolution,
     ShapeError,
     UnboundedError,
-    problem,
+    recognition,
     small_solution,
     solve_qp,
 )
@@ -76,10 +76,10 @@ def test_all_ways_find_the_same(seed: int, n: int, m: int, p: int, bounds: str) 
     first, gradients = _solve_and_differentiate(data, seed)
     again, gradients_again = _solve_and_differentiate(data, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dense, "_SMALL_VARIABLES", 0)
+        patch.setattr(dense, "SMALL_VARIABLES", 0)
         # Systems that were made the compiled way are not recognised.
-        patch.setattr(problem, "_small_systems", problem.LeastRecentlyUsed(1))
-        patch.setattr(problem, "_latest_small", ((), None))
+        patch.setattr(recognition, "_small_systems", recognition.LeastRecentlyUsed(1))
+        patch.setattr(recognition, "_latest_small", ((), None))
         general, expected = _solve_and_differentiate(data, seed)
     for found, its_gradients in ((first, gradients), (again, gradients_again)):
         for name in ("x", "y", "z", "z_box"):
