@@ -8,6 +8,7 @@ lost.
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import threading
@@ -28,6 +29,8 @@ Backend = Literal["sequential", "loky", "dask", "ray"]
 # How often ray may lose the worker of one piece of work before it gives up; dask has its own setting.
 _RETRIES = 3
 _PATIENCE_S = 20
+# How long a ray cluster may be without workers before a study ends; new ones may be on their way.
+_DESERTED_S = 300
 _RESUME = "resume the study: what was finished is kept"
 
 
@@ -117,7 +120,9 @@ def _loky(
     guarded = delayed(_guarded)
     called = (guarded(os.getpid(), call, *each) for each in calls)
     try:
-        yield from Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")(called)
+        # Large arrays are shared between processes; mode "c" lets a call write into its own without touching others'.
+        parallel = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered", mmap_mode="c")
+        yield from parallel(called)
     except BrokenProcessPool as error:
         raise PortfolioError(
             f"a worker process died, most often because memory ran out; use fewer execution.workers and {_RESUME}"
@@ -148,7 +153,7 @@ def _dask(
         from distributed import Client, as_completed
         from distributed.client import FutureCancelledError
         from distributed.comm import CommClosedError
-        from distributed.scheduler import KilledWorker
+        from distributed.scheduler import KilledWorker, NoWorkerError
     except ImportError as error:
         raise ConfigError("execution.backend dask is not installed: pip install 'portfolio-dfl[dask]'") from error
     _require_listener("dask", address)
@@ -165,11 +170,13 @@ def _dask(
         try:
             for _, result in as_completed(list(names), loop=client.loop, with_results=True):
                 yield result
-        except KilledWorker as error:
+        except (KilledWorker, NoWorkerError) as error:
             name = next(name for future, name in names.items() if future.key == error.task)
-            raise PortfolioError(
-                f"{name}: dask gave up, for its workers died {error.allowed_failures + 1} times; {_RESUME}"
-            ) from error
+            if isinstance(error, KilledWorker):
+                reason = f"its workers died {error.allowed_failures + 1} times"
+            else:  # only where the scheduler has a bound: distributed.scheduler.no-workers-timeout
+                reason = f"it had no worker for {error.timeout:.0f} s"
+            raise PortfolioError(f"{name}: dask gave up, for {reason}; {_RESUME}") from error
         except (FutureCancelledError, CommClosedError) as error:
             raise PortfolioError(f"the dask cluster at {address} was lost; start it again and {_RESUME}") from error
 
@@ -180,16 +187,23 @@ def _ray(
     with _ray_connection(address) as ray:
         remote = ray.remote(max_retries=_RETRIES)(_run_on_ray)
         shared = ray.put(call)
-        names = {remote.remote(shared, *each): each[1] for each in calls}
-        waiting = list(names)
+        pickled = [(position, name, ray.cloudpickle.dumps(argument)) for position, name, argument in calls]
+        names = {remote.remote(shared, *each): each[1] for each in pickled}
+        waiting, deserted_s = list(names), 0
         while waiting:
-            (done,), waiting = ray.wait(waiting, num_returns=1)
-            try:
-                yield ray.get(done)
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from error
-            except ray.exceptions.RayError as error:
-                raise PortfolioError(f"{names[done]}: ray gave up: {error}; {_RESUME}") from error
+            finished, waiting = ray.wait(waiting, num_returns=1, timeout=_PATIENCE_S)
+            deserted_s = 0 if finished or ray.cluster_resources().get("CPU") else deserted_s + _PATIENCE_S
+            if deserted_s >= _DESERTED_S:  # ray itself would wait for ever
+                raise PortfolioError(
+                    f"the ray cluster at {address} had no worker for {deserted_s} s; start some and {_RESUME}"
+                )
+            for done in finished:
+                try:
+                    yield ray.get(done)
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from error
+                except ray.exceptions.RayError as error:
+                    raise PortfolioError(f"{names[done]}: ray gave up: {error}; {_RESUME}") from error
 
 
 @contextmanager
@@ -214,8 +228,13 @@ def _ray_connection(address: str) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _run_on_ray(call: _Call[Argument, Result], position: int, name: str, argument: Argument) -> tuple[int, Result]:
-    return call(position, name, argument)
+def _run_on_ray(call: _Call[Argument, Result], position: int, name: str, argument: bytes) -> tuple[int, Result]:
+    """Make a call whose argument comes as bytes.
+
+    The arrays of what ray itself sends cannot be written to, and compiled functions take them for another type: every
+    worker would compile those first.
+    """
+    return call(position, name, pickle.loads(argument))
 
 
 def _require_listener(backend: Backend, address: str) -> None:
