@@ -160,8 +160,9 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
     raw = options.solver(problem, asked_tolerances(options)[0])
     solved = time.perf_counter()
     z_box = _NOTHING if raw.z_box is None else raw.z_box
-    sizes = (raw.x.shape, raw.y.shape, raw.z.shape, z_box.shape)
-    if sizes != ((n,), (p,), (m - p,), (n if scaled.has_lb or scaled.has_ub else 0,)) or raw.status in _NO_SOLUTION:
+    shapes = [np.shape(part) for part in (raw.x, raw.y, raw.z, z_box)]
+    if shapes != [(n,), (p,), (m - p,), (n if scaled.has_lb or scaled.has_ub else 0,)] or raw.status in _NO_SOLUTION:
+        # A solver may leave out multipliers, or find nothing.
         return None
     kernels = _kernels()
     masks, state = np.empty(m + 3 * n, dtype=np.bool_), np.empty(kernels.state_size(n, m))

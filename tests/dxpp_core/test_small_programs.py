@@ -25,6 +25,7 @@ from dxpp_core import (
     solve_qp,
 )
 from dxpp_core.factorization import dense
+from dxpp_core.solvers import RawSolution, SolverProblem, find_solver
 
 Array = NDArray[np.float64]
 F64 = torch.float64
@@ -226,3 +227,14 @@ def test_second_derivatives_are_refused() -> None:
     gradient = torch.autograd.grad((solve_qp(**data).x ** 2).sum(), data["q"], create_graph=True)[0]
     with pytest.raises(DoubleBackwardError):
         gradient.sum().backward()
+
+
+def test_a_solver_that_gives_no_multipliers_is_served() -> None:
+    data = _simplex()
+    expected = solve_qp(**data).x
+
+    def primal_only(problem: SolverProblem, tolerance: float) -> RawSolution:
+        return RawSolution(find_solver("piqp")(problem, 1e-10).x)
+
+    for _ in range(2):
+        assert torch.allclose(solve_qp(**data, solver=primal_only).x, expected, atol=1e-6)
