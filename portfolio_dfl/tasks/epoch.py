@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.settings import require_least, require_some
 
 if TYPE_CHECKING:
     from portfolio_dfl.data.windows import Samples
@@ -68,12 +68,12 @@ def epoch(
     Raises
     ------
     ConfigError
-        If horizon, batch or repeats is not positive.
+        If horizon, batch or repeats is not positive, or tickers is a list of none.
     DataError
         If the prices do not serve.
     """
-    if min(horizon, batch, repeats) < 1:
-        raise ConfigError(f"horizon {horizon}, batch {batch}, repeats {repeats}: all must be positive")
+    require_some(tickers=tickers)
+    require_least(1, horizon=horizon, batch=batch, repeats=repeats)
     first, last = (None if day is None else str(day) for day in (start, end))
     samples = _samples(source, tickers, first, last, horizon)
     train = _trainer(samples, horizon, batch)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.settings import require_least, require_positive, require_some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,13 +70,15 @@ def gradient_accuracy(
     Raises
     ------
     ConfigError
-        For sizes that are not pairs, scales that are not positive, or an unknown peer.
+        For sizes that are not pairs, scales or instances that are not positive, a list of nothing, or an unknown peer.
     """
     from portfolio_dfl.tasks.peers import find_peers
 
+    require_some(sizes=sizes)
+    require_least(1, instances=instances)
+    require_least(0, seed=seed)
+    require_positive(scales=scales, peer_limit_s=peer_limit_s)
     chosen = [_pair(size) for size in (sizes if sizes is not None else _REDUCED if reduced else _SIZES)]
-    if not all(scale > 0.0 for scale in scales):
-        raise ConfigError(f"scales are {list(scales)}; a smoothing is positive")
     if reduced:
         instances, peer_limit_s = min(instances, 3), min(peer_limit_s, 1.0)
     here, absent = find_peers(peers)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.settings import require_least, require_positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,16 +76,20 @@ def projection(
     Raises
     ------
     ConfigError
-        For an unknown kind or peer, or sizes that do not make chains.
+        For an unknown kind or peer, sizes below two or that do not make chains, none at all, or no repeats.
     """
     from portfolio_dfl.tasks.peers import find_peers
 
     if kind not in _SIZES:
         raise ConfigError(f"kind is {kind!r}; it is simplex or chain")
+    require_least(2, sizes=sizes)
+    require_least(1, repeats=repeats)
+    require_least(0, seed=seed)
+    require_positive(peer_limit_s=peer_limit_s)
     chosen = tuple(sizes) if sizes is not None else (_REDUCED if reduced else _SIZES)[kind]
     for n in chosen:
-        if n < 2 or (kind == "chain" and n % _POINTS):
-            raise ConfigError(f"size {n} does not fit: chains have multiples of {_POINTS} variables, at least two")
+        if kind == "chain" and n % _POINTS:
+            raise ConfigError(f"size {n} does not fit: chains have multiples of {_POINTS} variables")
     if reduced:
         repeats, peer_limit_s = min(repeats, 7), min(peer_limit_s, 0.2)
     here, absent = find_peers(peers)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.settings import require_least, require_positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,17 +71,18 @@ def runtime(
     Raises
     ------
     ConfigError
-        For horizons, repeats or a batch that are not positive, or an unknown peer.
+        For horizons or repeats that are not positive, a negative batch, one asset, a list of no horizons, or an
+        unknown peer.
     """
     from portfolio_dfl.tasks.peers import find_peers
 
+    require_least(2, n_assets=n_assets)
+    require_least(1, horizons=horizons, repeats=repeats, batch_horizons=batch_horizons)
+    require_least(0, batch=batch, seed=seed)
+    require_positive(peer_limit_s=peer_limit_s)
     chosen = list(horizons if horizons is not None else _HORIZONS[:3] if reduced else _HORIZONS)
     if reduced:
         repeats, batch = min(repeats, 7), min(batch, 24)
-    if not chosen or min(chosen) < 1 or repeats < 1 or batch < 0 or n_assets < 2:
-        raise ConfigError(
-            f"horizons {chosen}, repeats {repeats}, n_assets {n_assets}: all must be positive, assets ≥ 2"
-        )
     here, absent = find_peers(peers)
     rows: list[dict[str, object]] = []
     able = list(here)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.settings import require_least, require_positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,10 +66,12 @@ def smoothing(
     Raises
     ------
     ConfigError
-        For a δ that is not positive, or fewer than two variables.
+        For a δ or a number of instances that is not positive, no δ at all, or fewer than two variables.
     """
-    if n < 2 or not all(delta > 0.0 for delta in deltas):
-        raise ConfigError(f"n is {n} and deltas are {list(deltas)}; at least two variables and a positive smoothing")
+    require_least(2, n=n)
+    require_least(1, instances=instances)
+    require_least(0, seed=seed)
+    require_positive(deltas=deltas)
     if reduced:
         instances, deltas = min(instances, 10), tuple(deltas)[::2]
     rows = []

@@ -13,6 +13,7 @@ import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.settings import require_least, require_positive, require_some
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,7 +83,7 @@ def sudoku(
     Raises
     ------
     ConfigError
-        For another n, an unknown method, or more puzzles than there are.
+        For another n, a number that is not positive, an unknown method or none, or more puzzles than there are.
     TrainingError
         If a loss is not finite.
     """
@@ -90,6 +91,10 @@ def sudoku(
 
     if n not in _SETTINGS:
         raise ConfigError(f"n is {n}; boxes have sizes 2, 3 or 4")
+    require_some(methods=methods)
+    require_least(1, boards=boards, held_out=held_out, clues=clues, batch=batch, epochs=epochs, repeats=repeats)
+    require_least(0, seed=seed)
+    require_positive(learning_rate=learning_rate, peer_limit_s=peer_limit_s)
     given = {
         "boards": boards,
         "held_out": held_out,
@@ -100,12 +105,14 @@ def sudoku(
     }
     settings = {**_SETTINGS[n], **(_REDUCED.get(n, {}) if reduced else {})}
     settings |= {name: value for name, value in given.items() if value is not None}
-    wanted = list(methods) if methods is not None else [_OURS, "OptNet"] if n < 4 else [_OURS]
+    wanted = list(dict.fromkeys(methods)) if methods is not None else [_OURS, "OptNet"] if n < 4 else [_OURS]
     absent = find_peers([name for name in wanted if name in PEERS])[1]
     able = [name for name in wanted if name not in absent]
     for name in able:
         if name not in PEERS and name not in (_OURS, "ours, plug-in"):
             raise ConfigError(f"no method is called {name!r}; known are ours; ours, plug-in; {', '.join(PEERS)}")
+    if not able:
+        raise ConfigError(f"none of the methods is installed: {', '.join(absent)}")
 
     data = _data(n, settings, seed)
     layers = {name: _layer(n, settings["pattern"], name, seed) for name in able}

@@ -21,5 +21,5 @@ def test_the_parts_make_up_the_epoch(tmp_path: Path) -> None:
 
 
 def test_senseless_sizes_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must be positive"):
+    with pytest.raises(ConfigError, match="batch is 0; it must be at least 1"):
         run_task("epoch", {"batch": 0}, folder=tmp_path)

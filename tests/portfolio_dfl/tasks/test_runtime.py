@@ -26,7 +26,7 @@ def test_the_table_stands_beside_the_papers_and_is_saved(tmp_path: Path) -> None
 
 
 def test_senseless_sizes_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must be positive"):
+    with pytest.raises(ConfigError, match="horizons has 0 in it; each must be at least 1"):
         runtime(horizons=(0,), folder=tmp_path)
     with pytest.raises(ConfigError, match="no peer is called"):
         runtime(horizons=(1,), peers=["nobody"], folder=tmp_path)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
 
+from portfolio_dfl.config import assignments
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.tasks.catalogue import run_task
+from portfolio_dfl.tasks.catalogue import TASKS, run_task
 from portfolio_dfl.tasks.records import paper_layout
 from portfolio_dfl.tasks.timing import time_side_by_side
 
@@ -26,6 +29,53 @@ from portfolio_dfl.tasks.timing import time_side_by_side
 def test_wrong_names_and_settings_are_refused(name: str, settings: dict[str, object], message: str, runs: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         run_task(name, settings, folder=runs)
+
+
+# What a task's numbers must not be: of every task, every number and every list.
+UNUSABLE = {
+    "gradient-accuracy": ["sizes=[]", "sizes=[[0, 1]]", "instances=0", "scales=[]", "scales=[0]", "scales=[.nan]"],
+    "projection-simplex": ["sizes=[]", "sizes=[1]", "sizes=[20, -20]", "repeats=0"],
+    "projection-chain": ["sizes=[]", "sizes=[0]", "repeats=-1"],
+    "runtime": ["horizons=[]", "horizons=[10, 0]", "n_assets=1", "repeats=0", "batch=-1", "batch_horizons=[0]"],
+    "epoch": ["tickers=[]", "horizon=0", "batch=-5", "repeats=0"],
+    "sudoku": [
+        "boards=0",
+        "held_out=0",
+        "clues=0",
+        "batch=0",
+        "epochs=0",
+        "learning_rate=0",
+        "methods=[]",
+        "repeats=0",
+    ],
+    "smoothing": ["n=1", "instances=0", "deltas=[]", "deltas=[-1.0]", "deltas=[.inf]"],
+}
+for task in set(UNUSABLE) - {"epoch"}:
+    UNUSABLE[task] += ["seed=-1"]
+for task in set(UNUSABLE) - {"epoch", "smoothing"}:
+    UNUSABLE[task] += ["peer_limit_s=0", "peer_limit_s=.inf"]
+
+
+@pytest.mark.parametrize(
+    ("name", "assignment"), [(name, assignment) for name, texts in UNUSABLE.items() for assignment in texts]
+)
+def test_numbers_without_meaning_and_lists_of_nothing_are_refused_at_once(
+    name: str, assignment: str, tmp_path: Path
+) -> None:
+    key = assignment.partition("=")[0]
+    expected = "size .0, 1. is not a pair" if assignment == "sizes=[[0, 1]]" else f"^{key} (is|has) "
+    with pytest.raises(ConfigError, match=expected):
+        run_task(name, assignments([assignment]), folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_number_and_list_of_a_task_is_tried() -> None:
+    """A setting that is added later must say what it refuses, too."""
+    for name, (module, function, fixed) in TASKS.items():
+        parameters = inspect.signature(getattr(import_module(f"portfolio_dfl.tasks.{module}"), function)).parameters
+        tried = {assignment.partition("=")[0] for assignment in UNUSABLE[name]}
+        free = {"folder", "reduced", "peers", "source", "start", "end", *fixed}
+        assert tried == set(parameters) - free - ({"n"} if name == "sudoku" else set())
 
 
 def test_settings_reach_the_task(runs: Path) -> None:
