@@ -144,6 +144,7 @@ def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
     for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
         if lane.trained:
             build_trained_policy(config, lane, len(panel.tickers))
+    _open_store(config)  # nor is anything written while no store answers
     return RunFolder.create(config, panel.prices, panel.report.to_frame()), panel, span
 
 
@@ -166,8 +167,7 @@ def _tracked(
     config: StudyConfig, folder: RunFolder, sha256: str
 ) -> Iterator[tuple[TrackedRun, dict[str, str], dict[Lane, TrackedRun]]]:
     """The study's MLflow runs, opened again where they exist: the parent, its facts, a child a strategy."""
-    tracking = config.tracking
-    store = open_store(tracking.folder, experiment=tracking.experiment or config.name, uri=tracking.uri)
+    store = _open_store(config)
     facts = {
         "run": folder.name,
         "data": config.data.source,
@@ -187,6 +187,11 @@ def _tracked(
             for lane in lanes(config)
         }
         yield parent, facts, children
+
+
+def _open_store(config: StudyConfig) -> StudyStore:
+    tracking = config.tracking
+    return open_store(tracking.folder, experiment=tracking.experiment or config.name, uri=tracking.uri)
 
 
 @contextmanager

@@ -86,9 +86,9 @@ def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> Sweep
     known, start, end = _validation(config)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder = config.tracking.folder
-    folder.mkdir(parents=True, exist_ok=True)
     name = f"{config.name}-{_digest(config, known)}"
     store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
+    folder.mkdir(parents=True, exist_ok=True)
     tags = {"kind": "sweep", "sweep": name}
     with closed_on_signal(), _held(folder, name):
         study = _open_study(folder, name)

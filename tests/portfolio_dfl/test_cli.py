@@ -52,6 +52,9 @@ def test_config_prints_yaml_that_run_would_read() -> None:
     assert yaml.safe_load(shown.stdout)["training"]["epochs"] == 3
 
 
+SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.start=2018-01-02"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -92,6 +95,9 @@ def test_config_prints_yaml_that_run_would_read() -> None:
         (["run", "--set", "allocation.solver=nosuch"], "no solver is called 'nosuch'"),
         (["run", "--set", "tracking.folder=/sys/x"], "/sys/x"),
         (["run", "--set", "tracking.uri=nonsense"], "no MLflow store"),
+        (["run", "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers at http://127.0.0.1:1"),
+        (["train", "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers"),
+        (["sweep", *SEARCH, "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers"),
         (["run", "--set", "tracking.register_as=a/b"], "must not hold / or :"),
         (["train", "--set", "training.samples=99999"], "use more data"),
         (["compare", "--set", "evaluation.bootstrap=5"], "too few for an interval"),
