@@ -13,10 +13,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.error import URLError
-from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from portfolio_dfl.errors import TrackingError
@@ -33,6 +32,8 @@ _PARAMS_A_BATCH = 100
 # MLflow keeps long values only up to its column width; the YAML artifact holds them whole.
 _PARAM_LENGTH = 500
 _SERVER_PATIENCE_S = 10.0
+# Stores that leave it to their users where artifacts lie: MLflow's own choice is the working directory.
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 _ERROR = "error"
 
 
@@ -77,7 +78,8 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
     Parameters
     ----------
     folder : path
-        Where the local store lies: ``mlflow.db`` and the artifacts. Ignored with a server.
+        Where the local store lies: ``mlflow.db`` and the artifacts. With a server both lie there; with another
+        database the artifacts alone lie here.
     experiment : str
         Name of the experiment.
     uri : str, optional
@@ -86,15 +88,20 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
     Raises
     ------
     TrackingError
-        If the server does not answer or the experiment was deleted.
+        If the server does not answer, the store cannot be opened, or the experiment was deleted.
     """
     from filelock import FileLock
 
     root = Path(folder).resolve()
+    artifacts = (root / "artifacts" / experiment).as_uri()
     if uri is not None:
-        if urlsplit(uri).scheme in ("http", "https"):
+        location = None
+        if _is_server(uri):
             _require_answer(uri)
-        return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, None))
+        elif uri.partition("://")[0].partition("+")[0] in _DATABASES:
+            _require_database(uri)
+            location = artifacts
+        return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, location))
     root.mkdir(parents=True, exist_ok=True)
     database = root / "mlflow.db"
     local = f"sqlite:///{database}"
@@ -102,8 +109,7 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
     with FileLock(str(root / ".mlflow.lock"), timeout=300):
         if not database.exists():
             _create(database)
-        location = (root / "artifacts" / experiment).as_uri()
-        return StudyStore(local, experiment, _experiment_id(_client(local), experiment, location))
+        return StudyStore(local, experiment, _experiment_id(_client(local), experiment, artifacts))
 
 
 def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | None = None) -> Path:
@@ -254,7 +260,7 @@ def _end_after(error: BaseException, run: TrackedRun) -> None:
     failed = isinstance(error, Exception)  # others are KeyboardInterrupt and SystemExit
     try:
         with uninterrupted():
-            if urlsplit(run.store.uri).scheme in ("http", "https"):
+            if _is_server(run.store.uri):
                 _require_answer(run.store.uri)
             if failed:
                 run.set_tags({_ERROR: f"{type(error).__name__}: {error}"[:_PARAM_LENGTH]})
@@ -268,11 +274,23 @@ def _client(uri: str) -> MlflowClient:
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     import logging
 
+    from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
+    from sqlalchemy.exc import SQLAlchemyError
 
     for chatty in ("alembic", "mlflow.store"):  # one line a table on a fresh store, one a model version
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    try:
+        return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    except (MlflowException, SQLAlchemyError) as error:
+        raise _unopened(uri, error) from error
+
+
+def _unopened(uri: str, error: Exception) -> TrackingError:
+    reason = str(error).strip().partition("\n")[0]
+    return TrackingError(
+        f"MLflow cannot open {uri}: {reason}; correct tracking.uri, or set it to null for a local store"
+    )
 
 
 def _create(database: Path) -> None:
@@ -304,16 +322,38 @@ def _experiment_id(client: MlflowClient, name: str, location: str | None) -> str
     return str(found.experiment_id)
 
 
+def _is_server(uri: str) -> bool:
+    return uri.partition("://")[0] in ("http", "https")
+
+
 def _require_answer(uri: str) -> None:
     """Ask once with a short patience: MLflow itself would retry for minutes."""
     try:
         with urlopen(f"{uri.rstrip('/')}/health", timeout=_SERVER_PATIENCE_S):
             return
-    except (URLError, TimeoutError, ConnectionError, ValueError) as error:
+    except (OSError, HTTPException, ValueError) as error:
         raise TrackingError(
             f"no MLflow server answers at {uri} ({error}); start it, correct tracking.uri, "
             "or set it to null for a local store"
         ) from error
+
+
+def _require_database(uri: str) -> None:
+    """Connect once, for the same reason."""
+    from sqlalchemy import create_engine, make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        url = make_url(uri)
+        if url.get_backend_name() == "sqlite" and url.database:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)  # as MLflow does
+        engine = create_engine(url)
+        try:
+            engine.connect().close()
+        finally:
+            engine.dispose()
+    except (SQLAlchemyError, ImportError, OSError, ValueError) as error:
+        raise _unopened(uri, error) from error
 
 
 @contextmanager

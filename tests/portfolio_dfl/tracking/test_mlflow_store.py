@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 import subprocess
 import sys
 import textwrap
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import mlflow
 import pytest
@@ -109,6 +112,47 @@ def test_neither_environment_nor_an_active_run_redirects(
 def test_a_server_that_does_not_answer_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(TrackingError, match=r"no MLflow server answers at http://127.0.0.1:9"):
         open_store(tmp_path, experiment="study", uri="http://127.0.0.1:9")
+
+
+def test_what_is_no_server_of_mlflow_is_named_at_once(tmp_path: Path) -> None:
+    """Something that answers, though not in HTTP; and an address that is none."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        uri = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        def greet() -> None:
+            with listener.accept()[0] as connection:
+                connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+                connection.recv(1000)
+
+        talker = Thread(target=greet)
+        talker.start()
+        with pytest.raises(TrackingError, match=f"no MLflow server answers at {uri}"):
+            open_store(tmp_path, experiment="study", uri=uri)
+        talker.join()
+    with pytest.raises(TrackingError, match="no MLflow server answers at http://a b"):
+        open_store(tmp_path, experiment="study", uri="http://a b")
+
+
+@pytest.mark.parametrize(
+    "uri", ["foo://x", "sqlite://x", "sqlite+foo:///x.db", "mysql+cymysql://host/x", "sqlite:////sys/x.db", "garbage"]
+)
+def test_a_store_that_cannot_be_opened_is_named(uri: str, tmp_path: Path) -> None:
+    if uri == "garbage":
+        (tmp_path / "text.db").write_text("no database " * 100)
+        uri = f"sqlite:///{tmp_path / 'text.db'}"
+    with pytest.raises(TrackingError, match=rf"^MLflow cannot open {re.escape(uri)}: .*; correct tracking\.uri"):
+        open_store(tmp_path, experiment="study", uri=uri)
+
+
+def test_another_database_leaves_artifacts_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    note = tmp_path / "note.txt"
+    note.write_text("hello")
+    store = open_store(tmp_path / "runs", experiment="study", uri=f"sqlite:///{tmp_path / 'other.db'}")
+    with tracked_run(store, "main") as run:
+        run.log_file(note)
+    assert len(list((tmp_path / "runs" / "artifacts" / "study").rglob("note.txt"))) == 1
+    assert not (tmp_path / "mlruns").exists()
 
 
 def test_a_deleted_experiment_is_refused_with_the_way_out(tmp_path: Path) -> None:
