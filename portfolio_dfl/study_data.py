@@ -9,12 +9,12 @@ import pandas as pd
 
 from portfolio_dfl.config import StudyConfig
 from portfolio_dfl.errors import ConfigError, DataError
-from portfolio_dfl.strategies import build_estimator, build_trained_policy, lanes
+from portfolio_dfl.strategies import lanes
 
 if TYPE_CHECKING:
     from portfolio_dfl.data.panel import PricePanel
 
-__all__ = ["Span", "decision_span", "load_panel", "returns_needed"]
+__all__ = ["Span", "decision_span", "first_decision", "load_panel"]
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,19 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
     Raises
     ------
     ConfigError
-        If the start is earlier than the training samples allow, or no date is left.
+        If the start is earlier than the training samples allow, no date is left, or the horizon is longer than the data.
     """
     days = pd.DatetimeIndex(returns.index)
-    needed = returns_needed(config, returns.shape[1])
+    needed = first_decision(config)
     last = len(days) - 2 - config.backtest.lag
     if needed - 1 > last:
         raise ConfigError(
             f"the first decision needs {needed} returns before it and one after it, the data have {len(days)}; "
             "use more data, a shorter forecasting.lookback or allocation.horizon, or fewer training.samples"
+        )
+    if config.allocation.horizon > len(days):
+        raise ConfigError(
+            f"allocation.horizon of {config.allocation.horizon} days is longer than the data, {len(days)} returns"
         )
     first = needed - 1
     if config.backtest.start is not None:
@@ -87,9 +91,17 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
     return Span(days[first : last + 1], days[last + 1 + config.backtest.lag])
 
 
-def returns_needed(config: StudyConfig, n_assets: int) -> int:
+def first_decision(config: StudyConfig) -> int:
     """Number of returns, the decision date's included, that the first decision of a study needs."""
-    trained = [lane for lane in lanes(config) if lane.trained]
-    if trained:
-        return build_trained_policy(config, trained[0], n_assets).returns_needed
-    return build_estimator(config).window
+    from portfolio_dfl.data.windows import returns_needed
+
+    training, window = config.training, config.covariance.window
+    if not any(lane.trained for lane in lanes(config)):
+        return window
+    return returns_needed(
+        training.samples,
+        lookback=config.forecasting.lookback,
+        covariance_window=window,
+        horizon=config.allocation.horizon,
+        realised_window=training.realised_window,
+    )

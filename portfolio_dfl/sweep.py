@@ -22,8 +22,8 @@ import pandas as pd
 from portfolio_dfl.config import StudyConfig
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.interruption import closed_on_signal, uninterrupted
-from portfolio_dfl.strategies import lanes
-from portfolio_dfl.study_data import decision_span, load_panel, returns_needed
+from portfolio_dfl.strategies import build_trained_policy, lanes
+from portfolio_dfl.study_data import decision_span, first_decision, load_panel
 from portfolio_dfl.study_stages import Progress
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.walk import WalkTask, take_walk
@@ -131,7 +131,7 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     from portfolio_dfl.backtest import run_ledger
     from portfolio_dfl.backtest.evaluation import performance
 
-    if int(known.index.searchsorted(start)) + 1 < returns_needed(config, known.shape[1]):
+    if int(known.index.searchsorted(start)) + 1 < first_decision(config):
         return float("nan")
     scores = []
     for lane in lanes(config):
@@ -156,12 +156,13 @@ def _validation(config: StudyConfig) -> tuple[pd.DataFrame, pd.Timestamp, pd.Tim
     known = returns.loc[:first]
     last = len(known) - 2 - config.backtest.lag
     begin = last - config.sweep.days + 1
-    needed = returns_needed(config, returns.shape[1])
+    needed = first_decision(config)
     if begin + 1 < needed:
         raise ConfigError(
             f"sweep.days {config.sweep.days} before {first.date()} leave {max(begin + 1, 0)} returns where the first "
             f"decision needs {needed}; use fewer days or a later backtest.start"
         )
+    build_trained_policy(config, lanes(_changed(config, {}))[0], returns.shape[1])  # or no trial could be judged
     return known, known.index[begin], known.index[last]
 
 

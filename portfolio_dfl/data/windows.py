@@ -18,7 +18,7 @@ from torch import Tensor
 
 from portfolio_dfl.errors import DataError
 
-__all__ = ["Samples", "build_samples", "label_length"]
+__all__ = ["Samples", "build_samples", "label_length", "returns_needed"]
 
 
 def label_length(horizon: int, realised_window: int) -> int:
@@ -28,6 +28,11 @@ def label_length(horizon: int, realised_window: int) -> int:
     if realised_window < 2:
         raise DataError(f"realised_window must be at least 2 days for a covariance, got {realised_window}")
     return max(horizon, realised_window)
+
+
+def returns_needed(samples: int, *, lookback: int, covariance_window: int, horizon: int, realised_window: int) -> int:
+    """Number of returns by whose end this many samples have their features, covariances and labels."""
+    return max(lookback, covariance_window) - 1 + samples + label_length(horizon, realised_window)
 
 
 @dataclass(frozen=True)

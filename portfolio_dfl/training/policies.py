@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
-from portfolio_dfl.data.windows import build_samples, label_length
+from portfolio_dfl.data.windows import build_samples, returns_needed
 from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import CovarianceEstimator, covariance_path
@@ -72,6 +72,8 @@ class PredictOptimisePolicy:
         Those used, in order of `fit`, failed ones included.
     forecasts : dict
         Expected returns [H, N] by decision date, as the layer saw them.
+    returns_needed : int
+        Number of returns, the decision date's included, that the first training needs.
     """
 
     def __init__(
@@ -105,16 +107,17 @@ class PredictOptimisePolicy:
         self.windows: list[TrainedWindow] = []
         self.forecasts: dict[pd.Timestamp, FloatArray] = {}
         self.horizon = layer.horizon
-        self._label_length = label_length(self.horizon, realised_window)
+        self.returns_needed = returns_needed(
+            samples,
+            lookback=lookback,
+            covariance_window=covariance.window,
+            horizon=self.horizon,
+            realised_window=realised_window,
+        )
         self._build()  # a predictor that cannot be built is a mistake to hear of now, not a failed window
         self._adopted: dict[str, TrainedWindow] = {}
         self._model: DecisionModel | None = None
         self._last_state: dict[str, torch.Tensor] | None = None
-
-    @property
-    def returns_needed(self) -> int:
-        """Number of returns, the decision date's included, that the first training needs."""
-        return self._first_sample + self.samples + self._label_length
 
     @property
     def _first_sample(self) -> int:

@@ -52,6 +52,7 @@ def test_config_prints_yaml_that_run_would_read() -> None:
     assert yaml.safe_load(shown.stdout)["training"]["epochs"] == 3
 
 
+RULES = ["--set", "backtest.strategies=[minimum_variance, perfect_foresight]"]
 SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.start=2018-01-02"]
 
 
@@ -63,7 +64,13 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["run", "--set", "backtest.start=2020-02-31"], "backtest.start"),
         (["run", "--set", "data.tickers=[MTUM]"], "at least two tickers"),
         (["run", "--set", "data.source=absent.csv"], "absent.csv"),
-        (["run", "--set", "allocation.horizon=5000"], "use more data"),
+        (["run", "--set", "allocation.horizon=1000000000"], "use more data"),
+        (["run", "--set", "forecasting.lookback=1000000000"], "use more data"),
+        (
+            ["run", *RULES, "--set", "allocation.horizon=1000000000"],
+            "1000000000 days is longer than the data, 2263 returns",
+        ),
+        (["sweep", *SEARCH, "--set", "forecasting.predictor=foo"], "unknown predictor 'foo'"),
         (["train", "--set", "training.loss=foo"], "unknown loss 'foo'"),
         (["compare", "--set", "forecasting.predictor=foo"], "unknown predictor 'foo'"),
         (["sweep"], "sweep.space is empty"),
