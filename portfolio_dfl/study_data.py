@@ -59,7 +59,7 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
     Raises
     ------
     ConfigError
-        If the start is earlier than the training samples allow, no date is left, or the horizon is longer than the data.
+        If the start is earlier than the training samples allow, no date is left, or the horizon exceeds the data.
     """
     days = pd.DatetimeIndex(returns.index)
     needed = first_decision(config)
