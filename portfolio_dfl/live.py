@@ -50,13 +50,13 @@ class Advice:
     def __str__(self) -> str:
         table = self.to_frame().map(lambda value: f"{value:+.4f}" if value else "0").to_string()
         return (
-            f"prices up to {self.date.date()} ({self.age} days old), trained on {self.trained_on.date()}\n{table}\n"
+            f"prices up to {self.date.date()} ({_days(self.age)} old), trained on {self.trained_on.date()}\n{table}\n"
             f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
         )
 
     def _repr_html_(self) -> str:
         note = (
-            f"prices up to {self.date.date()} ({self.age} days old), "
+            f"prices up to {self.date.date()} ({_days(self.age)} old), "
             f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
         )
         return f"<p>{note}</p>{self.to_frame().to_html(float_format='{:.4f}'.format)}"
@@ -111,7 +111,7 @@ def advise(
     age = (now - date).days
     if age > max_age:
         raise DataError(
-            f"the last price is of {date.date()}, {age} days old where at most {max_age} are allowed; "
+            f"the last price is of {date.date()}, {_days(age)} old and more than the {_days(max_age)} allowed; "
             "fetch fresh prices, or allow more with --max-age"
         )
     held = read_holdings(holdings, tickers)
@@ -158,6 +158,10 @@ def read_holdings(holdings: str | os.PathLike[str] | pd.Series[float] | None, ti
     if not np.isfinite(values).all() or (values < 0).any() or not values.sum() > 0:
         raise DataError("holdings must be finite, not negative, and not all zero: the strategy is long only")
     return values / values.sum()
+
+
+def _days(count: int) -> str:
+    return f"{count} day{'' if count == 1 else 's'}"
 
 
 def _read_holdings_file(path: Path) -> pd.Series[float]:

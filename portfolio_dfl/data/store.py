@@ -182,7 +182,16 @@ def fetch_snapshot(
 
 
 def list_snapshots(folder: str | Path = SNAPSHOTS) -> SnapshotList:
-    """Snapshots of a folder, with those that cannot be read named rather than hidden."""
+    """Snapshots of a folder, with those that cannot be read named rather than hidden.
+
+    Raises
+    ------
+    DataError
+        If there is no such folder; the one where snapshots lie by default may still be to come.
+    """
+    root = Path(folder)
+    if not root.is_dir() and (root.exists() or root != SNAPSHOTS):
+        raise DataError(f"{root} is {'a file, no' if root.exists() else 'not a'} folder: name that of the snapshots")
     snapshots, broken = [], []
     for path in snapshot_folders(folder):
         try:

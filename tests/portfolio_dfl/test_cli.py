@@ -81,6 +81,7 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["ui"], "no MLflow store"),
         (["data", "check", "absent.csv"], "absent.csv"),
         (["data", "show", "absent"], "absent"),
+        (["data", "list", "--folder", "absent"], "absent is not a folder"),
         (["data", "fetch", "x", "--source", "absent.csv"], "absent.csv"),
         (["frob"], "no such command 'frob'; see `portfolio-dfl --help`"),
         (["run", "--frob"], "see `portfolio-dfl run --help`"),
@@ -217,8 +218,20 @@ def test_a_file_in_the_place_of_a_folder_is_named(
         ["ui", "--folder", str(file)],
         ["data", "fetch", "x", "--source", "embedded", "--folder", str(file)],
         ["data", "show", "embedded", "--output", str(file / "x.html")],
+        ["data", "list", "--folder", str(file)],
     ):
         assert str(file) in leaves_with_one_line(words, monkeypatch, capsys)
+
+
+def test_no_snapshots_yet_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["portfolio-dfl", "data", "list"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+    assert "make one with 'portfolio-dfl data fetch'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("price", "code"), [("1.1", 0), ("-1", 1)])

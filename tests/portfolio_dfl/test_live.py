@@ -63,7 +63,7 @@ def test_the_command_shows_weights_trades_turnover_and_age(
         main()
     shown = capsys.readouterr().out
     assert not left.value.code
-    assert "prices up to 2018-09-07 (1 days old), trained on 2018-08-" in shown
+    assert "prices up to 2018-09-07 (1 day old), trained on 2018-08-" in shown
     assert re.search(r"MTUM +\+0\.5000 ", shown)
     assert re.search(r"turnover 0\.\d{4} of at most 0\.2", shown)
 

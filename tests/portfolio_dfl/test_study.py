@@ -185,7 +185,7 @@ def test_advice_is_the_backtests_decision(done: StudyResult, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"today": dt.date(2018, 10, 30)}, "days old where at most 5"),
+        ({"today": dt.date(2018, 10, 30)}, r"\d\d days old and more than the 5 days allowed"),
         ({"holdings": pd.Series({"XYZ": 1.0})}, "holdings name XYZ"),
         ({"holdings": pd.Series({"MTUM": 0.0})}, "not all zero"),
         ({"holdings": "absent.csv"}, "no holdings file"),

@@ -85,7 +85,7 @@ def test_cells_that_are_no_prices_are_not_frozen(tmp_path, frame):
 
 
 def test_snapshots_are_listed_and_an_empty_folder_says_how_to_make_one(tmp_path, frame):
-    assert "data fetch" in list_snapshots(tmp_path / "nothing").text()
+    assert "data fetch" in list_snapshots(tmp_path).text()
     for name in ("one", "two"):
         fetch_snapshot(FrameSource(frame), name, folder=tmp_path)
     listed = list_snapshots(tmp_path)
