@@ -154,11 +154,12 @@ def _read_texts(texts: pd.Series, date_format: str | None) -> pd.Series:
             best, most = form, count
     if not fits:
         bad = known[_parse(known, best).isna()].iloc[0]
-        raise DataError(f"cannot read {bad!r} as a date like the others: correct it, or pass date_format")
+        raise DataError(f"cannot read {bad!r} as a date like the others: correct it, or write every date as 2020-01-31")
     for one, other in _RIVALS:
         if one in fits and other in fits and not fits[one].equals(fits[other]):
             raise DataError(
-                f"dates such as {known.iloc[0]!r} fit day first and month first: pass date_format={one!r} or {other!r}"
+                f"dates such as {known.iloc[0]!r} fit day first and month first: write every date as 2020-01-31, "
+                f"or in Python use calendar_days with date_format={one!r} or {other!r}"
             )
     return next(iter(fits.values()))
 

@@ -169,7 +169,10 @@ def _separator(line: str) -> str:
     bare = "".join(part for k, part in enumerate(line.split('"')) if k % 2 == 0)
     best = max(_SEPARATORS, key=bare.count)
     if bare.count(best) == 0:
-        raise DataError(f"no separator in the header {line[:60]!r}: pass separator=...")
+        raise DataError(
+            f"no separator in the header {line[:60]!r}: write a comma, semicolon, tab or | between the columns, "
+            "or name another in Python with FileSource(path, separator=...)"
+        )
     return best
 
 

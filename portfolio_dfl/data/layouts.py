@@ -278,7 +278,10 @@ def _from_pairs(
             positions = [pairs.index((field, name)) for name in tickers]
             return table.iloc[:, positions].set_axis(tickers, axis=1)
     found = ", ".join(sorted({field for field, _ in pairs}))
-    raise DataError(f"no price field that every ticker has (fields: {found}): pass price='...'")
+    raise DataError(
+        f"no price field that every ticker has (fields: {found}): give each a column Close, "
+        "or name the field in Python with FileSource(path, price=...)"
+    )
 
 
 def _from_single_header(table: pd.DataFrame, ticker: str | None, price: str | None, notes: list[str]) -> pd.DataFrame:

@@ -63,7 +63,7 @@ class FetchResult(PrintedResult):
         if not self.current:
             lines.append(
                 "known prices changed, so the snapshot still stands for its old version: fetch again with "
-                "accept_changes to take the new one, or name this version"
+                "--accept-changes (in Python accept_changes) to take the new one, or name this version"
             )
         return "\n".join(lines)
 

@@ -74,7 +74,7 @@ def test_dates_with_and_without_zone_together_are_refused():
 
 
 def test_dates_that_fit_day_first_and_month_first_are_refused_with_both_formats():
-    with pytest.raises(DataError, match=r"%d/%m/%Y.*%m/%d/%Y"):
+    with pytest.raises(DataError, match=r"write every date as .*%d/%m/%Y.*%m/%d/%Y"):
         calendar_days(pd.Index(["01/02/2020", "02/03/2020"]))
 
 

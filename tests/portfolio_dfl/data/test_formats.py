@@ -67,7 +67,7 @@ def test_a_file_of_latin_letters_is_read(tmp_path):
         ("empty.csv", b"", "empty"),
         ("blank.csv", b"\n\n", "empty"),
         ("words.csv", b"hello,world\nthis,is no table\n", "no date in the first"),
-        ("one.csv", b"Date\n2020-01-02\n", "no separator"),
+        ("one.csv", b"Date\n2020-01-02\n", "no separator in the header 'Date': write a comma"),
         ("headless.csv", b"2020-01-02,1,2\n2020-01-03,1,2\n", "no header"),
         ("ragged.csv", b"Date,A\n2020-01-02,1\n" + b"2020-01-03,1\n" * 500 + b"2020-01-03,1,2,3\n", "unequal length"),
         ("bytes.csv", b"\x00\x01\x02", "not a text file"),
