@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,13 +13,12 @@ from torch import Tensor
 from .errors import ShapeError
 from .factorization.sparse import SparsePattern
 
-__all__ = ["are_native", "split_argument"]
+__all__ = ["native_arrays", "split_argument"]
 
 # The latest pattern of each matrix, by name and shape: what is known of it needs no second look.
 _latest: dict[tuple[str, int, int], SparsePattern] = {}
 _PATTERNS = 64
-_PLAIN = (Tensor, torch.nn.Parameter)
-_FLOAT64, _STRIDED = torch.float64, torch.strided
+_FLOAT64 = np.dtype(np.float64)
 
 
 def _is_pattern(known: SparsePattern, pointers: NDArray[Any], minors: NDArray[Any]) -> bool:
@@ -30,14 +29,17 @@ def _is_pattern(known: SparsePattern, pointers: NDArray[Any], minors: NDArray[An
     )
 
 
-def are_native(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether all these are dense tensors of float64 on the CPU: arguments that are used as they are."""
-    for tensor in tensors:
-        if tensor is not None and not (
-            type(tensor) in _PLAIN and tensor.dtype is _FLOAT64 and tensor.layout is _STRIDED and tensor.is_cpu
-        ):
-            return False
-    return True
+def native_arrays(tensors: Sequence[Tensor | None]) -> list[NDArray[np.float64] | None] | None:
+    """The numbers of dense tensors of float64 on the CPU; None if one is anything else."""
+    try:
+        arrays = [None if tensor is None else tensor.numpy(force=True) for tensor in tensors]
+    except (AttributeError, TypeError, RuntimeError):
+        # Sparse, without numbers (on the meta device, inside a transform), or no tensor at all.
+        return None
+    for tensor, array in zip(tensors, arrays, strict=True):
+        if array is not None and (array.dtype is not _FLOAT64 or not cast(Tensor, tensor).is_cpu):
+            return None
+    return arrays
 
 
 def split_argument(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern]) -> Tensor | None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from .errors import DoubleBackwardError
 from .factorization.sparse import SparsePattern
@@ -28,13 +29,15 @@ _CORE_RANK = {"P": 2, "q": 1, "G": 2, "h": 1, "A": 2, "b": 1, "lb": 1, "ub": 1}
 class Call:
     """One call of the layer: what was asked for, the patterns of sparse arguments, and in the end the solved map.
 
-    ``native``: all tensors are dense ones of float64 on the CPU, as they are computed with.
+    ``arrays``: the numbers of all tensors, if these are dense ones of float64 on the CPU.
     """
 
-    __slots__ = ("native", "options", "patterns", "solved")
+    __slots__ = ("arrays", "options", "patterns", "solved")
 
-    def __init__(self, options: Options, patterns: dict[str, SparsePattern], *, native: bool) -> None:
-        self.options, self.patterns, self.native = options, patterns, native
+    def __init__(
+        self, options: Options, patterns: dict[str, SparsePattern], arrays: list[Array | None] | None = None
+    ) -> None:
+        self.options, self.patterns, self.arrays = options, patterns, arrays
         self.solved: SolutionMap | SmallSolution | None = None
 
     def core_rank(self, name: str) -> int:
@@ -70,14 +73,13 @@ def _present(tensors: Sequence[Tensor | None]) -> dict[str, Tensor]:
 
 def _solve(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     """Solve for these arguments; the solved map is left in the call."""
-    options = call.options
-    if call.native and options.polish and options.penalty is None:
-        arrays = [None if tensor is None else tensor.numpy(force=True) for tensor in tensors]
+    options, arrays = call.options, call.arrays
+    if arrays is not None and options.polish and options.penalty is None:
         small = call.solved = solve_small(arrays, options)
         if small is not None:
             x, y, z, z_box = small.parts()
             return torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(z), torch.from_numpy(z_box)
-    else:
+    if arrays is None:
         arrays = [None if tensor is None else _to_numpy(tensor) for tensor in tensors]
     P, q = tensors[0], tensors[1]
     assert P is not None
@@ -97,18 +99,23 @@ def _remember(ctx: Any, call: Call, tensors: Sequence[Tensor | None]) -> None:
     ctx.call = call
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*tensors)
-    ctx.save_for_forward(*tensors)
+    # PyTorch has no public name for this either; without it, everything is saved.
+    if getattr(forward_ad, "_current_level", 0) >= 0:
+        ctx.save_for_forward(*tensors)
 
 
 def _vector_jacobian(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
+    solved = ctx.call.solved
+    outside = not (torch.is_grad_enabled() or _inside_a_transform())
+    if outside and isinstance(solved, SmallSolution):
+        found = solved.gradients([bar if bar is None else bar.numpy(force=True) for bar in bars], ctx.needs_input_grad)
+        if found is not None:
+            gradients: list[Tensor | None] = [None] * (1 + len(NAMES))
+            for place, gradient in found:
+                gradients[place] = torch.from_numpy(gradient)
+            return tuple(gradients)
     if all(bar is None for bar in bars):
         return (None,) * (1 + len(NAMES))
-    outside = not (torch.is_grad_enabled() or _inside_a_transform())
-    if outside and isinstance(ctx.call.solved, SmallSolution):
-        arrays = [None if bar is None else bar.numpy(force=True) for bar in bars]
-        gradients = ctx.call.solved.gradients(arrays, ctx.needs_input_grad[1:])
-        if gradients is not None:
-            return (None, *[None if gradient is None else torch.from_numpy(gradient) for gradient in gradients])
     wanted = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
     if not outside:
         return (None, *_apply_adjoint(ctx.call, wanted, *bars, *ctx.saved_tensors))

@@ -15,20 +15,26 @@ from .options import Options, Timings
 from .solvers.base import RawSolution, SolverProblem, Status
 from .units import ScaledVectors
 
-__all__ = ["FAR", "asked_tolerances", "find_point", "for_solver"]
+__all__ = ["FAR", "find_point", "first_tolerance", "for_solver"]
 
 Array = NDArray[np.float64]
 
 # Where the point will be polished, the solver is first asked for one of this accuracy: that tells most active sets.
 # Else, and after a rejected polish, for a tenth of the tolerance that the certificate must meet, and then for less.
 _ROUGH = 1e-5
-_SHARES = (1e-1, 1e-3, 1e-5)
+_SHARE = 1e-1
+_SHARES = (_SHARE, 1e-3, 1e-5)
 _FINEST = 1e-13
 # A limit of more units of x than this is none for a solver.
 FAR = 1e8
 
 
-def asked_tolerances(options: Options) -> list[float]:
+def first_tolerance(options: Options) -> float:
+    """What the solver is asked for at first, where its point will be polished."""
+    return max(_ROUGH, _SHARE * options.tolerance)
+
+
+def _asked_tolerances(options: Options) -> list[float]:
     """What the solver is asked for, one after the other, until a point is accepted."""
     asked = [max(share * options.tolerance, _FINEST) for share in _SHARES]
     return [_ROUGH, *asked] if options.polish and asked[0] < _ROUGH else asked
@@ -40,7 +46,7 @@ def find_point(
     """The polished point of one scaled program, or the solver's where no polish is accepted."""
     problem = for_solver(system, vectors)
     small = system.packed is not None and options.polish
-    for tolerance in asked_tolerances(options):
+    for tolerance in _asked_tolerances(options):
         start = time.perf_counter()
         try:
             raw = options.solver(problem, tolerance)

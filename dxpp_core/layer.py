@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .active_set import Certificate
-from .arguments import are_native, split_argument
+from .arguments import native_arrays, split_argument
 from .autograd import Call, apply_solve
 from .differentiability import DifferentiabilityWarning
 from .errors import ProblemError, ShapeError
@@ -22,6 +22,9 @@ from .problem import NAMES
 from .solvers import Solver, find_solver
 
 __all__ = ["QPLayer", "QPSolution", "solve_qp"]
+
+# Tolerance, δ and ζ where nothing else is asked for.
+_USUAL = (1e-8, 1e-6, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,10 @@ class QPSolution:
         return self._call.map().timings
 
 
-def _is_positive(value: object) -> bool:
-    return isinstance(value, (float, int)) and 0.0 < value < math.inf
+def _check_positive(**options: object) -> None:
+    for name, value in options.items():
+        if not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
+            raise ProblemError(f"{name} is {value!r}; it is a positive number")
 
 
 def solve_qp(
@@ -157,23 +162,18 @@ def solve_qp(
     """
     if method not in ("exact", "penalty"):
         raise ProblemError(f"method is {method!r}; it is 'exact' or 'penalty'")
-    if not (_is_positive(tolerance) and _is_positive(delta) and _is_positive(zeta)):
-        wrong = next(
-            f"{option} is {value!r}"
-            for option, value in (("tolerance", tolerance), ("delta", delta), ("zeta", zeta))
-            if not _is_positive(value)
-        )
-        raise ProblemError(f"{wrong}; it is a positive number")
+    if (tolerance, delta, zeta) != _USUAL:
+        _check_positive(tolerance=tolerance, delta=delta, zeta=zeta)
     if P is None or q is None:
         raise ShapeError(f"{'P' if P is None else 'q'} is None; P and q are required")
     penalty = PluginPenalty(delta, zeta, prune) if method == "penalty" else None
     options = Options(find_solver(solver), tolerance, penalty, polish, strict)
     patterns: dict[str, SparsePattern] = {}
     tensors: Sequence[Tensor | None] = (P, q, G, h, A, b, lb, ub)
-    native = are_native(tensors)
-    if not native:
+    arrays = native_arrays(tensors)
+    if arrays is None:
         tensors = [split_argument(name, tensor, patterns) for name, tensor in zip(NAMES, tensors, strict=True)]
-    call = Call(options, patterns, native=native)
+    call = Call(options, patterns, arrays)
     x, y, z, z_box = apply_solve(call, *tensors)
     return QPSolution(x, y, z, z_box, "solved", call)
 

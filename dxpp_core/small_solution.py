@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .active_set import LIMITS, Certificate, settled_point
-from .black_box import FAR, asked_tolerances
+from .black_box import FAR, first_tolerance
 from .factorization import System
 from .options import Options, Timings
 from .problem import NAMES, Element, QuadraticProgram
@@ -60,10 +60,11 @@ class SmallSolution:
         to_z = n + self.system.n_eq
         return own[:n], own[n:to_z], own[to_z : n + m], own[n + m :]
 
-    def gradients(self, bars: Sequence[Array | None], wanted: Sequence[bool]) -> list[Array | None] | None:
+    def gradients(self, bars: Sequence[Array | None], wanted: tuple[bool, ...]) -> list[tuple[int, Array]] | None:
         """Gradients of the wanted arguments for cotangents of x, y, z and z_box; None where refinement fails.
 
-        The formulas are those of :mod:`dxpp_core.gradients`.
+        ``wanted``: of the call and of its eight arguments; the gradients come with their places in it.  The formulas
+        are those of :mod:`dxpp_core.gradients`.
         """
         start = time.perf_counter()
         kernels = _kernels()
@@ -87,24 +88,23 @@ class SmallSolution:
         self.sensitivity += time.perf_counter() - start
         if not residual <= TRUSTED:
             return None
-        of_P, of_q, of_G, of_h, of_A, of_b, of_lb, of_ub = wanted
+        _, of_P, of_q, of_G, of_h, of_A, of_b, of_lb, of_ub = wanted
         v = out[:n]
-        gradients: list[Array | None] = [None] * len(wanted)
-        if of_q:
-            gradients[1] = -v
+        gradients = [(2, -v)] if of_q else []
         if of_P:
             vx = np.outer(v, self.own[:n])
-            gradients[0] = -0.5 * (vx + vx.T)
+            gradients.append((1, -0.5 * (vx + vx.T)))
         if of_G or of_h or of_A or of_b:
             x, y, s = self.own[:n], self.own[n : n + m], out[n : n + m]
-            for k, of_matrix, of_vector, rows in ((2, of_G, of_h, slice(p, m)), (4, of_A, of_b, slice(p))):
+            for place, of_matrix, of_vector, rows in ((3, of_G, of_h, slice(p, m)), (5, of_A, of_b, slice(p))):
                 if of_matrix:
-                    gradients[k] = -(np.outer(y[rows], v) + np.outer(s[rows], x))
+                    gradients.append((place, -(np.outer(y[rows], v) + np.outer(s[rows], x))))
                 if of_vector:
-                    gradients[k + 1] = s[rows]
+                    gradients.append((place + 1, s[rows]))
         if of_lb or of_ub:
-            of_bounds = self._split_between_bounds(out[n + m : 2 * n + m])
-            gradients[6:] = (part if asked else None for part, asked in zip(of_bounds, (of_lb, of_ub), strict=True))
+            lower, upper = self._split_between_bounds(out[n + m : 2 * n + m])
+            gradients += [(7, lower)] if of_lb else []
+            gradients += [(8, upper)] if of_ub else []
         return gradients
 
     def _split_between_bounds(self, s_box: Array) -> tuple[Array, Array]:
@@ -137,9 +137,11 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
     if system is None or q is None or (h is None) != (G is None) or (b is None) != (A is None):
         return None
     n, m, p = system.D.size, system.E.size, system.n_eq
-    for array, size in ((q, n), (h, m - p), (b, p), (lb, n), (ub, n)):
-        if array is not None and array.shape != (size,):
-            return None
+    length = q.shape
+    if length != (n,) or not (lb is None or lb.shape == length) or not (ub is None or ub.shape == length):
+        return None
+    if not (h is None or h.shape == (m - p,)) or not (b is None or b.shape == (p,)):
+        return None
     scaled = scale(system, q, b, h, lb, ub)
     if not scaled.plain or scaled.limits > FAR:
         return None
@@ -157,12 +159,14 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
         system.structure,
     )
     prepared = time.perf_counter()
-    raw = options.solver(problem, asked_tolerances(options)[0])
+    raw = options.solver(problem, first_tolerance(options))
     solved = time.perf_counter()
     z_box = _NOTHING if raw.z_box is None else raw.z_box
-    shapes = [np.shape(part) for part in (raw.x, raw.y, raw.z, z_box)]
-    if shapes != [(n,), (p,), (m - p,), (n if scaled.has_lb or scaled.has_ub else 0,)] or raw.status in _NO_SOLUTION:
-        # A solver may leave out multipliers, or find nothing.
+    if raw.status in _NO_SOLUTION or raw.x is None or raw.y is None or raw.z is None:
+        return None
+    bounded = scaled.has_lb or scaled.has_ub
+    if (raw.x.shape, raw.y.shape, raw.z.shape, z_box.shape) != ((n,), (p,), (m - p,), (n if bounded else 0,)):
+        # A solver may leave out multipliers.
         return None
     kernels = _kernels()
     masks, state = np.empty(m + 3 * n, dtype=np.bool_), np.empty(kernels.state_size(n, m))

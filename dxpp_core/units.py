@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,7 @@ class ScaledVectors:
     limits: float
 
 
-@dataclass(slots=True)
-class Scaled:
+class Scaled(NamedTuple):
     """The vectors of a program in the units of its equilibrated matrices and of x, one after the other.
 
     ``numbers``: q, d = [b; h], and those of lb and ub that there are.  ``plain``: finite but for the bounds, of which
