@@ -28,11 +28,13 @@ from portfolio_dfl.errors import TrackingError
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainedWindow
 
-__all__ = ["RunFolder", "read_window"]
+__all__ = ["SUMS", "RunFolder", "read_window", "sum_line"]
 
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
 _START = (_CONFIG, _PRICES, _FLAGS)
-_SUMS, _LOCK = "SHA256SUMS", ".lock"
+_LOCK = ".lock"
+#: File of digests, in the format of ``sha256sum``.
+SUMS = "SHA256SUMS"
 
 
 @dataclass(frozen=True)
@@ -160,11 +162,11 @@ class RunFolder:
         """Keep the digests of all that was written, so that damage is noticed when it is read."""
         written = [path for kind in ("*.json", "[!.]*/**/*.parquet") for path in sorted(self.path.glob(kind))]
         names = [*_START, *(path.relative_to(self.path).as_posix() for path in written)]
-        self._write(_SUMS, "".join(self._sum(name) for name in names).encode())
+        self._write(SUMS, "".join(sum_line(self.path, name) for name in names).encode())
 
     def _sealed(self, name: str) -> bytes:
         try:
-            if self._sum(name) in (self.path / _SUMS).read_text(encoding="utf-8"):
+            if sum_line(self.path, name) in (self.path / SUMS).read_text(encoding="utf-8"):
                 return (self.path / name).read_bytes()
             reason = "it is not what was written"
         except OSError as error:
@@ -173,15 +175,11 @@ class RunFolder:
             f"{self.path / name} cannot be used: {reason}; `portfolio-dfl resume {self.name}` writes it again"
         )
 
-    def _sum(self, name: str) -> str:
-        """A file's line in the format of ``sha256sum``."""
-        return f"{_digest((self.path / name).read_bytes())}  {name}\n"
-
     def _verify(self) -> None:
         """Make sure that what the run was started with is still that."""
         try:
-            kept = (self.path / _SUMS).read_text(encoding="utf-8")
-            changed = [name for name in _START if self._sum(name) not in kept]
+            kept = (self.path / SUMS).read_text(encoding="utf-8")
+            changed = [name for name in _START if sum_line(self.path, name) not in kept]
         except (OSError, UnicodeDecodeError) as error:
             raise TrackingError(f"run {self.name} is not complete: {error}; start the study again") from error
         if changed:
@@ -206,6 +204,11 @@ class RunFolder:
                 partial.unlink()
             raise TrackingError(f"cannot write {target}: {error}; what was written before is kept") from error
         return target
+
+
+def sum_line(folder: Path, name: str) -> str:
+    """The line of one of a folder's files in its file of digests."""
+    return f"{_digest((folder / name).read_bytes())}  {name}\n"
 
 
 def read_window(file: Path) -> TrainedWindow:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PortfolioModel", "decide", "load_policy", "register_model", "save_model", "save_strategy"]
 
-_CONFIG, _WINDOW, _TICKERS, _LANE = "config.yaml", "window.pt", "tickers.txt", "lane.txt"
+_CONFIG, _WINDOW, _TICKERS, _LANE = _FILES = ("config.yaml", "window.pt", "tickers.txt", "lane.txt")
 
 
 class PortfolioModel(PythonModel):
@@ -60,32 +60,42 @@ def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
     from pickle import UnpicklingError
 
     from portfolio_dfl.config import StudyConfig
-    from portfolio_dfl.run_folder import read_window
+    from portfolio_dfl.run_folder import SUMS, read_window, sum_line
     from portfolio_dfl.strategies import build_trained_policy, lanes
 
     try:
+        kept = (folder / SUMS).read_text(encoding="utf-8")
+        changed = [name for name in _FILES if sum_line(folder, name) not in kept]
+        if changed:
+            raise _damaged(folder, f"{', '.join(changed)} changed")
         config = StudyConfig.from_yaml((folder / _CONFIG).read_text(encoding="utf-8"))
         tickers = (folder / _TICKERS).read_text(encoding="utf-8").splitlines()
         slug = (folder / _LANE).read_text(encoding="utf-8").strip()
         window = read_window(folder / _WINDOW)
     except (OSError, EOFError, RuntimeError, UnpicklingError, UnicodeDecodeError) as error:
-        first = str(error).partition("\n")[0]
-        raise TrackingError(
-            f"the model in {folder} is damaged: {first}; `portfolio-dfl resume` writes a run's models again"
-        ) from error
+        raise _damaged(folder, str(error).partition("\n")[0]) from error
     lane = next(lane for lane in lanes(config) if lane.slug == slug)
     policy = build_trained_policy(config, lane, len(tickers))
     policy.use(window)
     return policy, tickers
 
 
+def _damaged(folder: Path, reason: str) -> TrackingError:
+    return TrackingError(
+        f"the model in {folder} is damaged: {reason}; `portfolio-dfl resume` writes a run's models again"
+    )
+
+
 def save_strategy(folder: Path, *, config_yaml: str, window_file: Path, slug: str, tickers: Sequence[str]) -> None:
-    """Write what :func:`load_policy` reads."""
+    """Write what :func:`load_policy` reads, and the digests by which it knows damage."""
+    from portfolio_dfl.run_folder import SUMS, sum_line
+
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _CONFIG).write_text(config_yaml, encoding="utf-8")
     (folder / _TICKERS).write_text("\n".join(tickers) + "\n", encoding="utf-8")
     (folder / _LANE).write_text(slug + "\n", encoding="utf-8")
     shutil.copyfile(window_file, folder / _WINDOW)
+    (folder / SUMS).write_text("".join(sum_line(folder, name) for name in _FILES), encoding="utf-8")
 
 
 def decide(

@@ -105,6 +105,16 @@ def test_a_damaged_model_is_named_with_the_way_out(done: StudyResult, tmp_path: 
         advise(copy, prices="embedded", today=dt.date(2018, 9, 5))
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "window.pt", "tickers.txt", "lane.txt", "SHA256SUMS"])
+@pytest.mark.parametrize("lost", [2, 10_000])
+def test_a_model_that_lost_its_end_is_not_used(done: StudyResult, tmp_path: Path, name: str, lost: int) -> None:
+    copy = shutil.copytree(done.folder, tmp_path / "run")
+    file = copy / "strategies" / "decision_focused-seed0" / "strategy" / name
+    file.write_bytes(file.read_bytes()[:-lost])
+    with pytest.raises(TrackingError, match=r"is damaged: .*changed; .*portfolio-dfl resume"):
+        advise(copy, prices="embedded", today=dt.date(2018, 9, 5))
+
+
 @pytest.mark.parametrize("model", ["models:/decisions/9", "models:/absent/1", "models:/decisions", "models:/"])
 def test_a_model_that_is_not_registered_is_named(done: StudyResult, model: str) -> None:
     with pytest.raises(TrackingError, match=re.escape(model)):
