@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
+from filelock import FileLock
 from numba import njit, typeof
 
 __all__ = ["compiled", "inner"]
@@ -39,6 +41,13 @@ def _named_after_sources(function: _Function) -> _Function:
     return function
 
 
+def _writable(argument: Any) -> Any:
+    """A read-only array (a memory map, or one that came from another process) copied: to Numba it is another type."""
+    if isinstance(argument, np.ndarray) and not argument.flags.writeable:
+        return argument.copy()
+    return argument
+
+
 class _StoredKernel:
     """A compiled function that always runs the code that is on disk, also where it had to be compiled first.
 
@@ -57,7 +66,15 @@ class _StoredKernel:
         if self._ready:
             try:
                 return self.kernel(*arguments)
-            except TypeError:  # arguments of other types (a read-only array, say), which Numba may not compile for
+            except TypeError:  # arguments of other types, which Numba may not compile for by itself
+                pass
+        return self._call_carefully(tuple(_writable(argument) for argument in arguments))
+
+    def _call_carefully(self, arguments: tuple[Any, ...]) -> Any:
+        if self._ready:
+            try:
+                return self.kernel(*arguments)
+            except TypeError:
                 pass
         with self._lock:
             self._prepare(arguments)
@@ -70,11 +87,13 @@ class _StoredKernel:
         content = pickle.dumps(tuple(types))
         name = f"{self._function.__qualname__}-{zlib.crc32(content):08x}-{numba.__version__}.stored"
         stored = Path(self.kernel.stats.cache_path) / name
-        if not stored.exists():
-            command = [sys.executable, "-m", __name__, self._function.__module__, self._function.__name__]
-            # Where the helper cannot run, this process compiles for itself, as Numba would.
-            if subprocess.run(command, input=content, check=False).returncode == 0:
-                stored.touch()
+        # Several processes may meet the same new kernel at once: one compiles it, the others wait for that.
+        with FileLock(stored.with_suffix(".lock")):
+            if not stored.exists():
+                command = [sys.executable, "-m", __name__, self._function.__module__, self._function.__name__]
+                # Where the helper cannot run, this process compiles for itself, as Numba would.
+                if subprocess.run(command, input=content, check=False).returncode == 0:
+                    stored.touch()
         if self._ready:
             self.kernel.disable_compile(False)
         self.kernel.compile(tuple(types))
