@@ -99,7 +99,7 @@ class AllocationConfig(Section):
         default=0.2, description="τ, L1 distance between consecutive weights; one for each stage; null: no limit"
     )
     max_weight: float | None = Field(
-        default=None, gt=0, le=1, description="largest weight that a plan may give an asset; null: any"
+        default=None, gt=0, le=1, description="largest weight that a decision may give an asset; null: any"
     )
     transaction_cost: float = Field(
         default=0.0, ge=0, lt=1, description="c, cost of trading one unit that the plan counts; the paper: none"

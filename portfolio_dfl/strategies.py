@@ -117,7 +117,10 @@ def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Poli
         case "minimum_variance":
             return baselines.MinimumVariance(estimator, name=name, **plan)
         case "risk_parity":
-            return baselines.RiskParity(estimator, turnover_limit=allocation.first_turnover_limit, name=name)
+            largest = 1.0 if allocation.max_weight is None else allocation.max_weight
+            return baselines.RiskParity(
+                estimator, turnover_limit=allocation.first_turnover_limit, max_weight=largest, name=name
+            )
         case "historical_mean_variance":
             return baselines.HistoricalMeanVariance(
                 estimator, mean_window=config.forecasting.lookback, name=name, **plan

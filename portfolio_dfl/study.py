@@ -16,7 +16,7 @@ from portfolio_dfl.execution import connected
 from portfolio_dfl.interruption import closed_on_signal
 from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.run_folder import RunFolder
-from portfolio_dfl.strategies import Lane, build_trained_policy, lanes
+from portfolio_dfl.strategies import Lane, build_limits, build_trained_policy, lanes
 from portfolio_dfl.study_data import Span, decision_span, load_panel
 from portfolio_dfl.study_result import StudyResult
 from portfolio_dfl.study_stages import Progress, evaluate, record, train, walk
@@ -139,11 +139,15 @@ def resume_study(
 
 
 def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
+    from portfolio_dfl.allocation.limits import Limits
+    from portfolio_dfl.allocation.refusals import check_limits
+
     panel = load_panel(config)
     span = decision_span(config, panel.returns)
     for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
         if lane.trained:
             build_trained_policy(config, lane, len(panel.tickers))
+    check_limits(Limits.collect(len(panel.tickers), build_limits(config)))  # rules that learn nothing have limits too
     _open_store(config)  # nor is anything written while no store answers
     return RunFolder.create(config, panel.prices, panel.report.to_frame()), panel, span
 

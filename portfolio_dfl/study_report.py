@@ -79,6 +79,8 @@ def _lead(result: StudyResult) -> str:
         text = (
             f"After costs, 1 became between {worst[0]:.3f} ({worst[1]}) and {best[0]:.3f} ({best[1]}). "
         ) + _main_outcome(result)
+    if result.limits_note:
+        text = f"{text.rstrip()} {result.limits_note}"
     if len(result.failed_windows):
         text += f" {len(result.failed_windows)} of {len(result.windows)} retrainings failed."
     return text

@@ -93,6 +93,19 @@ class StudyResult:
         return self.windows[self.windows["failed"] != ""] if len(self.windows) else self.windows
 
     @property
+    def limits_note(self) -> str:
+        """How far the strategy that is never traded drifted beyond a largest weight; nothing where there is none."""
+        largest = self.config.allocation.max_weight
+        held = next((lane.label for lane in self.lanes if lane.strategy == "buy_and_hold"), None)
+        if largest is None or held is None:
+            return ""
+        reached = float(self.ledgers[held].weights.to_numpy().max())
+        return (
+            f"{held} is bound by no limit: its largest weight was {reached:.1%}, "
+            f"the others aim at {largest:.1%} at most."
+        )
+
+    @property
     def seeds(self) -> pd.DataFrame:
         """Median and range over seeds: rows (strategy, cost rate), columns (metric, "median" | "min" | "max")."""
         from portfolio_dfl.backtest.evaluation import over_seeds
@@ -144,6 +157,8 @@ class StudyResult:
         ]
         if len(self.failed_windows):
             lines.append(f"{len(self.failed_windows)} of {len(self.windows)} retrainings failed; see the report")
+        if self.limits_note:
+            lines.append(self.limits_note)
         lines += [f"report  {self.report}", f"MLflow  {self.store}", f"run     {self.folder}"]
         return "\n".join(lines)
 

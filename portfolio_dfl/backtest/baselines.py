@@ -41,7 +41,10 @@ class _NothingToLearn:
 
 @dataclass
 class EqualWeight(_NothingToLearn):
-    """1/N in every asset, restored at every decision and not limited (DeMiguel, Garlappi and Uppal 2009)."""
+    """1/N in every asset, restored at every decision (DeMiguel, Garlappi and Uppal 2009).
+
+    Its trades are not limited. A largest weight that leaves any portfolio at all is one that 1/N keeps.
+    """
 
     name: str = "1/N daily"
 
@@ -52,7 +55,10 @@ class EqualWeight(_NothingToLearn):
 
 @dataclass
 class BuyAndHold(_NothingToLearn):
-    """1/N bought at the first decision and never touched again; a date not after the last one starts anew."""
+    """1/N bought at the first decision and never touched again; a date not after the last one starts anew.
+
+    Its weights drift with prices, and no limit of weights binds them.
+    """
 
     name: str = "1/N buy and hold"
     _last_asked: pd.Timestamp | None = field(default=None, init=False, repr=False)
@@ -113,7 +119,7 @@ class MinimumVariance(_NothingToLearn):
 class RiskParity(_NothingToLearn):
     """Every asset contributes the same risk; a decision goes as far towards it as the turnover limit allows.
 
-    A rule of its own: it knows no other limit of weights and counts no cost.
+    A rule of its own: beside a largest weight it knows no limit of weights, and it counts no cost.
 
     Parameters
     ----------
@@ -122,16 +128,20 @@ class RiskParity(_NothingToLearn):
     turnover_limit : float
         Largest ‖w − held‖₁ of a decision; ``inf`` for none. A target further away is approached on the
         straight line from the weights held, whose points are all long only and fully invested.
+    max_weight : float
+        Largest weight of the target. A weight that prices drove beyond it comes back as far as the turnover
+        limit allows.
     """
 
     covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
     turnover_limit: float = np.inf
+    max_weight: float = 1.0
     name: str = "risk parity"
 
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
         """Equal risk contributions given the covariance of the last window."""
         covariance = self.covariance(_recent(history, self.covariance.window))
-        step = equal_risk_weights(covariance) - held
+        step = equal_risk_weights(covariance, self.max_weight) - held
         distance = float(np.abs(step).sum())
         return held + min(1.0, self.turnover_limit / max(distance, np.finfo(np.float64).tiny)) * step
 

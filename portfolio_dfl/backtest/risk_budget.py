@@ -17,7 +17,7 @@ _MOST_STEPS = 200
 _LARGEST = 1e7
 
 
-def equal_risk_weights(covariance: FloatArray) -> FloatArray:
+def equal_risk_weights(covariance: FloatArray, max_weight: float = 1.0) -> FloatArray:
     """Weights [N], positive and summing to 1, with equal risk contributions ``w_i (Σw)_i``.
 
     They are the minimiser of ``½ xᵀCx − Σ log x_i`` over positive x, C the correlation matrix, brought back
@@ -28,13 +28,21 @@ def equal_risk_weights(covariance: FloatArray) -> FloatArray:
     ----------
     covariance : array, shape (N, N)
         Positive semidefinite, with positive variances.
+    max_weight : float
+        Largest weight. Where one would be larger, the minimiser is sought among the x whose weights keep the
+        limit; contributions are then not all equal (Richard and Roncalli 2019, "Constrained Risk Budgeting
+        Portfolios").
 
     Raises
     ------
     AllocationError
-        If an asset has no variance, or the iteration does not settle (a portfolio of these assets has no
-        risk).
+        If the limit leaves no portfolio that is fully invested, an asset has no variance, or the iteration does not
+        settle (a portfolio of these assets has no risk).
     """
+    if max_weight * len(covariance) < 1.0 - 1e-12:
+        raise AllocationError(
+            f"no portfolio of {len(covariance)} assets is fully invested with weights ≤ {max_weight:g}"
+        )
     volatility = np.sqrt(np.diagonal(covariance))
     if not (volatility > 0.0).all():
         asset = int(np.argmin(volatility > 0.0))
@@ -52,13 +60,39 @@ def equal_risk_weights(covariance: FloatArray) -> FloatArray:
         if decrement < _TOLERANCE:
             weights = x / volatility
             equal: FloatArray = weights / weights.sum()
-            return equal
+            return equal if equal.max() <= max_weight else _limited(correlation, volatility, max_weight)
         if x.max() > _LARGEST:
             break
     raise AllocationError(
         "weights with equal risk contributions were not found: the assets can be combined to a portfolio "
         "without risk; add a ridge to the covariance"
     )
+
+
+def _limited(correlation: FloatArray, volatility: FloatArray, max_weight: float) -> FloatArray:
+    """The weights where a limit binds: the same objective, and a bound on each weight as a share of their sum."""
+    import cvxpy as cp
+
+    n = len(correlation)
+    if max_weight * n <= 1.0 + 1e-12:  # no other portfolio is left
+        return np.full(n, 1.0 / n)
+    x = cp.Variable(n)
+    weights = cp.multiply(x, volatility.mean() / volatility)
+    objective = 0.5 * cp.quad_form(x, cp.psd_wrap(correlation)) - cp.sum(cp.log(x))
+    problem = cp.Problem(cp.Minimize(objective), [weights <= max_weight * cp.sum(weights)])
+    try:
+        problem.solve(solver=cp.CLARABEL)
+    except cp.error.SolverError as error:
+        raise AllocationError(
+            f"weights ≤ {max_weight:g} with equal risk contributions were not found: {error}"
+        ) from error
+    if x.value is None:
+        raise AllocationError(
+            f"weights ≤ {max_weight:g} with equal risk contributions were not found: {problem.status}"
+        )
+    found = x.value / volatility
+    limited: FloatArray = found / found.sum()
+    return limited
 
 
 def risk_contributions(weights: FloatArray, covariance: FloatArray) -> FloatArray:

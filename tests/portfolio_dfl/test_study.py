@@ -445,10 +445,26 @@ def test_turnover_may_be_limited_stage_by_stage_or_not_at_all(tmp_path: Path, li
     assert ("τ none" if limit == "null" else "τ 0.1 then 0.3") in result.report.read_text()
 
 
+RULES = "backtest.strategies=[equal_weight, buy_and_hold, risk_parity]"
+
+
+def test_rules_keep_a_largest_weight_but_for_the_one_that_never_trades(tmp_path: Path) -> None:
+    limits = ["allocation.max_weight=0.205", "allocation.turnover_limit=null", "evaluation.bootstrap=0"]
+    result = run_study(small(tmp_path, RULES, *limits))
+    largest = {label: book.weights.to_numpy().max() for label, book in result.ledgers.items()}
+    assert largest["Equal weight"] == pytest.approx(0.2)
+    assert largest["Risk parity"] == pytest.approx(0.205, abs=1e-8)
+    assert largest["Buy and hold"] > 0.205
+    note = f"Buy and hold is bound by no limit: its largest weight was {largest['Buy and hold']:.1%}"
+    assert note in str(result)
+    assert note in result.report.read_text()
+
+
 @pytest.mark.parametrize(
     ("overrides", "error", "message"),
     [
         (["allocation.max_weight=0.1"], AllocationError, "no portfolio is fully invested"),
+        (["allocation.max_weight=0.1", RULES], AllocationError, "no portfolio is fully invested"),
         (["backtest.start=2018-01-10"], ConfigError, "the earliest start is"),
         (["backtest.start=2020-01-10", "backtest.end=2020-02-01"], ConfigError, "no decision date lies between"),
         (["allocation.horizon=300"], ConfigError, "use more data"),
