@@ -118,12 +118,15 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
     Raises
     ------
     TrackingError
-        If the name or version is not in the store.
+        If there is no store, or the name or version is not in it.
     """
     from mlflow.artifacts import download_artifacts
 
     name, _, version = model.removeprefix("models:/").partition("/")
-    store = uri or f"sqlite:///{Path(folder).resolve() / 'mlflow.db'}"
+    database = Path(folder).resolve() / "mlflow.db"
+    if uri is None and not database.is_file():  # MLflow would make one to look for the model in
+        raise TrackingError(f"no MLflow store in {folder}, so no {model}; name the folder of runs it was registered in")
+    store = uri or f"sqlite:///{database}"
     with _reported(f"the request for {model}"):
         source = _client(store).get_model_version(name, version).source
         return Path(download_artifacts(artifact_uri=source, tracking_uri=store))

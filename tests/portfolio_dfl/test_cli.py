@@ -78,6 +78,7 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["backtest", "absent"], "no run absent"),
         (["report", "absent"], "no run absent"),
         (["predict", "absent"], "no run absent"),
+        (["predict", "models:/decisions/1"], "no MLflow store in runs, so no models:/decisions/1"),
         (["ui"], "no MLflow store"),
         (["data", "check", "absent.csv"], "absent.csv"),
         (["data", "show", "absent"], "absent"),
