@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
 from portfolio_dfl.tasks.settings import require_least, require_some
 
@@ -68,7 +69,7 @@ def epoch(
     Raises
     ------
     ConfigError
-        If horizon, batch or repeats is not positive, or tickers is a list of none.
+        If horizon, batch or repeats is not positive, the horizon too long, or tickers is a list of none.
     DataError
         If the prices do not serve.
     """
@@ -114,11 +115,16 @@ def _samples(source: str, tickers: Sequence[str] | None, start: str | None, end:
     """All dates with complete features and labels."""
     from portfolio_dfl.data.panel import build_panel
     from portfolio_dfl.data.sources import open_source
-    from portfolio_dfl.data.windows import build_samples
+    from portfolio_dfl.data.windows import build_samples, returns_needed
     from portfolio_dfl.risk.covariance import RollingCovariance, covariance_path
 
     raw = open_source(source, tickers=tickers, start=start, end=end).load()
     returns = build_panel(raw, tickers=tickers, start=start, end=end).returns
+    needed = returns_needed(
+        1, lookback=_LOOKBACK, covariance_window=_COVARIANCE, horizon=horizon, realised_window=_REALISED
+    )
+    if len(returns) < needed:
+        raise ConfigError(f"horizon {horizon} needs {needed} returns for one date, the data have {len(returns)}")
     samples = build_samples(
         returns,
         lookback=_LOOKBACK,

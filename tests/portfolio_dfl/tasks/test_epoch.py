@@ -23,3 +23,5 @@ def test_the_parts_make_up_the_epoch(tmp_path: Path) -> None:
 def test_senseless_sizes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="batch is 0; it must be at least 1"):
         run_task("epoch", {"batch": 0}, folder=tmp_path)
+    with pytest.raises(ConfigError, match="horizon 100000000 needs 100000120 returns"):
+        run_task("epoch", {"horizon": 100_000_000}, folder=tmp_path)
