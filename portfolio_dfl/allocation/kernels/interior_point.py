@@ -36,6 +36,7 @@ __all__ = [
     "Problem",
     "count_places",
     "mark_rows",
+    "mean_product",
     "new_gaps",
     "new_point",
     "newton_iteration",
@@ -46,6 +47,8 @@ __all__ = [
 _Array = NDArray[np.float64]
 
 LOWER, RISE, FALL, UPPER = 0, 1, 2, 3
+# Least multiplier of a row at the start, and the product slack · multiplier of a budget there (scaled problem).
+_START = 0.1
 # Share of the way to the nearest boundary that a step may go.
 _BOUNDARY = 0.995
 
@@ -164,8 +167,8 @@ def mark_rows(problem: Problem) -> int:
 
 
 @inner
-def start_point(problem: Problem, point: Point, centre: _Array, level: float) -> None:
-    """Write a point strictly inside all rows wherever w0 allows it, with every product slack · multiplier at ``level``.
+def start_point(problem: Problem, point: Point, centre: _Array) -> None:
+    """Write a point strictly inside all rows wherever w0 allows it, with multipliers that balance its gradient.
 
     The weights walk from w0 towards the middle of the box, spending half of the turnover budget at each stage.
     """
@@ -211,14 +214,45 @@ def start_point(problem: Problem, point: Point, centre: _Array, level: float) ->
             if exists[RISE, s, i] > 0.0:
                 slack[RISE, s, i] = u[s, i] - change
                 slack[FALL, s, i] = u[s, i] + change
-            for kind in range(4):
-                point.dual[kind, s, i] = level / slack[kind, s, i] * exists[kind, s, i]
-        point.nu[s] = 0.0
         point.budget_slack[s] = 1.0
         point.budget_dual[s] = 0.0
         if limited:
             point.budget_slack[s] = max(tau[s] - total, 0.01 * tau[s])
-            point.budget_dual[s] = level / point.budget_slack[s]
+            point.budget_dual[s] = _START / point.budget_slack[s]
+    _start_multipliers(problem, point, centre)
+
+
+@inner
+def _start_multipliers(problem: Problem, point: Point, gradient: _Array) -> None:
+    """Multipliers of at least `_START` that add up to the gradient at each weight, as far as its bounds allow it.
+
+    ``gradient`` [N] is scratch.
+    """
+    H, N = point.w.shape
+    K = problem.P.shape[0]
+    dual, exists = point.dual, problem.exists
+    for s in range(H):
+        P_s = problem.P[s if K > 1 else 0]
+        least = np.inf
+        mean = 0.0
+        for i in range(N):
+            value = -problem.r[s, i]
+            for k in range(N):
+                value += P_s[i, k] * point.w[s, k]
+            gradient[i] = value
+            mean += value / N
+            if exists[LOWER, s, i] > 0.0 and exists[UPPER, s, i] == 0.0:
+                least = min(least, value)
+        # Where a weight has no upper bound, only that of its lower one can balance the gradient.
+        point.nu[s] = _START - least if least < np.inf else -mean
+        for i in range(N):
+            pull = gradient[i] + point.nu[s]
+            dual[LOWER, s, i] = max(pull, 0.0) + _START if exists[UPPER, s, i] > 0.0 else max(pull, _START)
+            dual[UPPER, s, i] = max(-pull, 0.0) + _START
+            dual[RISE, s, i] = 0.5 * (problem.c[s, i] + point.budget_dual[s])
+            dual[FALL, s, i] = dual[RISE, s, i]
+            for kind in range(4):
+                dual[kind, s, i] *= exists[kind, s, i]
 
 
 @inner
@@ -360,6 +394,12 @@ def _longest(value: _Array, move: _Array, worst: float) -> float:
 
 
 @inner
+def mean_product(problem: Problem, point: Point, rows: int) -> float:
+    """Mean of slack · multiplier over the rows that exist."""
+    return _product(problem, point, point, 0.0, 0.0) / rows
+
+
+@inner
 def _product(problem: Problem, point: Point, step: Point, primal: float, dual: float) -> float:
     """Sum of slack · multiplier after steps of these lengths (rows that do not exist add nothing)."""
     total = 0.0
@@ -419,4 +459,4 @@ def newton_iteration(
         point.nu[s] += multiplier * step.nu[s]
         point.budget_slack[s] += primal * step.budget_slack[s]
         point.budget_dual[s] += multiplier * step.budget_dual[s]
-    return True, _product(problem, point, step, 0.0, 0.0) / rows
+    return True, mean_product(problem, point, rows)

@@ -17,6 +17,7 @@ from portfolio_dfl.allocation.kernels.interior_point import (
     Problem,
     count_places,
     mark_rows,
+    mean_product,
     new_gaps,
     new_point,
     newton_iteration,
@@ -66,7 +67,6 @@ _ROUNDS = 80
 _REPAIRS = 6
 # The first polish is tried when the mean product slack · multiplier is below this.
 _FIRST_TRY = 1e-4
-_START_LEVEL = 1e-2
 
 
 @inner
@@ -233,7 +233,7 @@ def solve_batch(
                 r[s, i] = alpha * returns[b, s, i]
                 c[s, i] = alpha * rate[s, i]
         problem = Problem(P, r, c, previous[b], lower, upper, counted, tau, exists, places)
-        level = _START_LEVEL
+        level = np.inf
         trigger = _FIRST_TRY
         best = np.inf
         rows = mark_rows(problem)
@@ -259,7 +259,8 @@ def solve_batch(
                 )
             else:
                 if attempt == 1:
-                    start_point(problem, point, centre, _START_LEVEL)
+                    start_point(problem, point, centre)
+                    level = mean_product(problem, point, rows)
                 else:
                     going, level = newton_iteration(problem, point, system, gaps, step, rows, level)
                     iterations += 1
