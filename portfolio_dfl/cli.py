@@ -169,12 +169,14 @@ def ui(
     """Open MLflow's dashboard on the runs of the newest study."""
     from rich.console import Console
 
+    from portfolio_dfl.interruption import closed_on_signal
     from portfolio_dfl.tracking.dashboard import start_dashboard
 
-    with Console(stderr=True).status("MLflow is starting, which takes some 20 seconds"):
-        dashboard = start_dashboard(folder, port=port, open_browser=browser)
-    typer.echo(f"{dashboard}\nstop with Ctrl-C")
-    dashboard.wait()
+    with closed_on_signal():
+        with Console(stderr=True).status("MLflow is starting, which takes some 10 seconds"):
+            dashboard = start_dashboard(folder, port=port, open_browser=browser)
+        typer.echo(f"{dashboard}\nstop with Ctrl-C")
+        dashboard.wait()
 
 
 @app.command()

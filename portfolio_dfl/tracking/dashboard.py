@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +24,7 @@ __all__ = ["Dashboard", "start_dashboard", "study_pages"]
 
 _HOST = "127.0.0.1"
 _START_PATIENCE_S = 300.0
+_END_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,17 @@ class Dashboard:
         return f"<p>MLflow's dashboard: {', '.join(links)}; <code>stop()</code> ends it</p>"
 
     def wait(self) -> None:
-        """Serve until interrupted."""
+        """Serve until interrupted: by Ctrl-C, or a signal that unwinds the stack."""
         try:
             self.process.wait()
         except KeyboardInterrupt:
+            pass
+        finally:
             self.stop()
 
     def stop(self) -> None:
-        """End the server."""
-        self.process.terminate()
-        self.process.wait(timeout=20)
+        """End the server and the processes it started."""
+        _end(self.process)
 
 
 def start_dashboard(
@@ -111,18 +115,30 @@ def start_dashboard(
         [*command, "--backend-store-uri", uri, "--default-artifact-root", (root / "artifacts").as_uri()],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"},
+        # Jobs are for judging language models; eight processes would wait for some.
+        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        # A group of its own, which can be ended as a whole.
+        start_new_session=True,
     )
     address = f"http://{_HOST}:{port}"
     try:
         _await_answer(process, f"{address}/health", waiting)
     except BaseException:
-        process.kill()
+        _end(process)
         raise
     page, comparison = study_pages(uri, address)
     if open_browser:
         webbrowser.open(page)
     return Dashboard(page, comparison, process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads its group, and the group."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_END_PATIENCE_S)
 
 
 def _await_answer(process: subprocess.Popen[bytes], url: str, waiting: Callable[[], None] | None) -> None:

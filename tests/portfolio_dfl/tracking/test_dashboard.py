@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,10 +38,15 @@ def log_study(folder: Path, uri: str | None = None) -> None:
 
 
 @pytest.fixture(scope="module")
-def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     log_study(folder)
-    running = start_dashboard(folder, port=free_port(), open_browser=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dashboard(logged: Path) -> Iterator[Dashboard]:
+    running = start_dashboard(logged, port=free_port(), open_browser=False)
     yield running
     running.stop()
 
@@ -79,3 +88,30 @@ def test_a_taken_port_and_a_missing_store_are_named(dashboard: Dashboard, tmp_pa
     port = int(dashboard.page.split("/#/")[0].rsplit(":", 1)[1])
     with pytest.raises(TrackingError, match=f"port {port} is in use"):
         start_dashboard(tmp_path, port=port)
+
+
+def processes_that_name(text: str) -> list[str]:
+    """Command lines of running processes in which this text occurs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if text in line:
+                found.append(line)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_with_the_verb(logged: Path, number: signal.Signals) -> None:
+    port = f"--port {free_port()} "
+    verb = ["ui", "--folder", str(logged), *port.split(), "--no-browser"]
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "portfolio_dfl.cli", *verb], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert asking.stdout is not None
+    assert "http://127.0.0.1" in asking.stdout.readline()
+    assert len(processes_that_name(port)) > 1
+    asking.send_signal(number)
+    asking.communicate(timeout=60)
+    assert processes_that_name(port) == []
