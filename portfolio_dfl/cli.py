@@ -338,18 +338,24 @@ def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
 
     bars: dict[str, TaskID] = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as display:
+    display = Progress(*columns, console=Console(stderr=True))
 
-        def advance(stage: str, done: int, total: int) -> None:
-            if stage not in bars:
-                bars[stage] = display.add_task(stage, total=total)
-            display.update(bars[stage], completed=done, total=total)
+    def advance(stage: str, done: int, total: int) -> None:
+        if not bars:
+            display.start()
+        if stage not in bars:
+            bars[stage] = display.add_task(stage, total=total)
+        display.update(bars[stage], completed=done, total=total)
 
-        try:
-            yield advance
-        except BaseException:
-            display.live.transient = True  # what is left on the screen is the error alone
-            raise
+    try:
+        yield advance
+    except BaseException:
+        # What is left on the screen is the error alone.
+        display.live.transient = True
+        display.live.stop()
+        raise
+    if bars:
+        display.stop()
 
 
 if __name__ == "__main__":

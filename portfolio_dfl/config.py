@@ -40,7 +40,7 @@ STRATEGIES: tuple[str, ...] = get_args(Strategy)
 class StudyConfig(PrintedResult, Section):
     """Everything that decides the outcome of a study."""
 
-    name: str = Field(default="study", min_length=1, pattern=r"^[\w.-]+$", description="letters, digits, . _ -")
+    name: str = Field(default="study", min_length=1, pattern=r"^\w[\w.-]*$", description="letters, digits, . _ -")
     data: DataConfig = DataConfig()
     covariance: CovarianceConfig = CovarianceConfig()
     allocation: AllocationConfig = AllocationConfig()

@@ -89,6 +89,8 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["run", "--set"], "requires an argument"),
         (["run", "a", "b"], "unexpected extra argument"),
         (["run", "--set", "foo"], "write dotted.key=value"),
+        (["run", "--set", "name=.."], "name"),
+        (["run", "--set", "name=-x"], "name"),
         (["run", "--set", "training=3"], "training: a section with keys below it is needed, not 3"),
         (["run", "--set", "training.epochs=x"], "training.epochs"),
         (["run", "--set", "data.tickers=[MTUM, XYZ]"], "no ticker 'XYZ'"),
@@ -148,7 +150,7 @@ def test_bad_input_gives_one_line_and_exit_code_2(
     monkeypatch.setattr(sys, "argv", ["portfolio-dfl", *arguments])
     with pytest.raises(SystemExit) as left:
         main()
-    errors = [line for line in capsys.readouterr().err.splitlines() if line.strip()]
+    errors = capsys.readouterr().err.splitlines()
     assert left.value.code == 2
     assert message in errors[-1]
     assert len(errors) == 1
