@@ -19,8 +19,9 @@ __all__ = ["FAR", "find_point", "first_tolerance", "for_solver"]
 
 Array = NDArray[np.float64]
 
-# Where the point will be polished, the solver is first asked for one of this accuracy: that tells most active sets.
-# Else, and after a rejected polish, for a tenth of the tolerance that the certificate must meet, and then for less.
+# Where the point of a small program will be polished, the solver is first asked for one of this accuracy: that tells
+# most active sets, and to correct the others costs little.  Else, and after a rejected polish, for a tenth of the
+# tolerance that the certificate must meet, and then for less.
 _ROUGH = 1e-5
 _SHARE = 1e-1
 _SHARES = (_SHARE, 1e-3, 1e-5)
@@ -30,14 +31,14 @@ FAR = 1e8
 
 
 def first_tolerance(options: Options) -> float:
-    """What the solver is asked for at first, where its point will be polished."""
+    """What the solver is asked for at first, where the point of a small program will be polished."""
     return max(_ROUGH, _SHARE * options.tolerance)
 
 
-def _asked_tolerances(options: Options) -> list[float]:
+def _asked_tolerances(options: Options, *, small: bool) -> list[float]:
     """What the solver is asked for, one after the other, until a point is accepted."""
     asked = [max(share * options.tolerance, _FINEST) for share in _SHARES]
-    return [_ROUGH, *asked] if options.polish and asked[0] < _ROUGH else asked
+    return [_ROUGH, *asked] if small and asked[0] < _ROUGH else asked
 
 
 def find_point(
@@ -46,7 +47,7 @@ def find_point(
     """The polished point of one scaled program, or the solver's where no polish is accepted."""
     problem = for_solver(system, vectors)
     small = system.packed is not None and options.polish
-    for tolerance in _asked_tolerances(options):
+    for tolerance in _asked_tolerances(options, small=small):
         start = time.perf_counter()
         try:
             raw = options.solver(problem, tolerance)
