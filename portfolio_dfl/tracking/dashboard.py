@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -18,6 +19,7 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.interruption import uninterrupted
 from portfolio_dfl.tracking.mlflow_store import StudyStore
 
 __all__ = ["Dashboard", "start_dashboard", "study_pages"]
@@ -26,10 +28,12 @@ _HOST = "127.0.0.1"
 _START_PATIENCE_S = 300.0
 _END_PATIENCE_S = 10.0
 
+_running: list[subprocess.Popen[bytes]] = []
+
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A running MLflow server on this machine.
+    """A running MLflow server on this machine, which ends with this process at the latest.
 
     Attributes
     ----------
@@ -111,34 +115,46 @@ def start_dashboard(
         "--workers",
         "1",
     ]
-    process = subprocess.Popen(
-        [*command, "--backend-store-uri", uri, "--default-artifact-root", (root / "artifacts").as_uri()],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        # Jobs are for judging language models; eight processes would wait for some.
-        env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        # A group of its own, which can be ended as a whole.
-        start_new_session=True,
-    )
+    # No signal may fall between a server's start and the note that it is to be ended.
+    with uninterrupted():
+        process = subprocess.Popen(
+            [*command, "--backend-store-uri", uri, "--default-artifact-root", (root / "artifacts").as_uri()],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Jobs are for judging language models; eight processes would wait for some.
+            env=os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            # A group of its own, which can be ended as a whole.
+            start_new_session=True,
+        )
+        _running.append(process)
     address = f"http://{_HOST}:{port}"
     try:
         _await_answer(process, f"{address}/health", waiting)
+        page, comparison = study_pages(uri, address)
+        if open_browser:
+            webbrowser.open(page)
     except BaseException:
         _end(process)
         raise
-    page, comparison = study_pages(uri, address)
-    if open_browser:
-        webbrowser.open(page)
     return Dashboard(page, comparison, process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads its group, and the group."""
+    if process not in _running:  # its number may be another's by now
+        return
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_END_PATIENCE_S)
+    _running.remove(process)
+
+
+@atexit.register
+def _end_all() -> None:
+    while _running:
+        _end(_running[-1])
 
 
 def _await_answer(process: subprocess.Popen[bytes], url: str, waiting: Callable[[], None] | None) -> None:

@@ -115,3 +115,16 @@ def test_a_signal_ends_the_server_with_the_verb(logged: Path, number: signal.Sig
     asking.send_signal(number)
     asking.communicate(timeout=60)
     assert processes_that_name(port) == []
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_a_server_never_outlives_the_process_that_started_it(logged: Path) -> None:
+    port = free_port()
+    script = f"""
+from portfolio_dfl.tracking.dashboard import start_dashboard
+start_dashboard({str(logged)!r}, port={port}, open_browser=False)
+raise KeyboardInterrupt  # before anyone waits for the server
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert "KeyboardInterrupt" in ended.stderr
+    assert processes_that_name(f"--port {port} ") == []
