@@ -216,15 +216,15 @@ def _one_date(
     native = MultiPeriodMeanVariance(n_assets, horizon, **settings)
     black_box = MultiPeriodMeanVariance(n_assets, horizon, solver="piqp", **settings)
     layers: dict[str, Callable[[Tensor], Tensor]] = {
-        _OURS: lambda r: native(r[None], covariance, previous),
-        _BLACK_BOX: lambda r: black_box(r[None], covariance, previous),
+        _OURS: lambda r: native(r, covariance, previous),
+        _BLACK_BOX: lambda r: black_box(r, covariance, previous),
         _BARE: _bare(horizon, n_assets, covariance[0], previous[0], float(forecasts.abs().max())),
     }
     for name in list(able):
         start = time.perf_counter()
         try:
             layer = _peer(name, horizon, n_assets, covariance[0], previous[0])
-            leaf = forecasts[0].clone().requires_grad_()
+            leaf = forecasts[:1].clone().requires_grad_()
             layer(leaf).sum().backward()
         except (RuntimeError, ValueError, ArithmeticError):
             able.remove(name)
@@ -233,7 +233,7 @@ def _one_date(
             able.remove(name)
         else:
             layers[name] = layer
-    times = time_side_by_side(layers, lambda i: forecasts[i + 1], repeats=repeats)
+    times = time_side_by_side(layers, lambda i: forecasts[i + 1 : i + 2], repeats=repeats)
     bare = times[_BARE].total
     return [
         {
