@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from .errors import ShapeError
 from .factorization.sparse import SparsePattern
 
-__all__ = ["native_arrays", "split_argument"]
+__all__ = ["native_arrays", "own_numbers", "split_argument"]
 
 # The latest pattern of each matrix, by name and shape: what is known of it needs no second look.
 _latest: dict[tuple[str, int, int], SparsePattern] = {}
@@ -32,14 +32,22 @@ def _is_pattern(known: SparsePattern, pointers: NDArray[Any], minors: NDArray[An
 def native_arrays(tensors: Sequence[Tensor | None]) -> list[NDArray[np.float64] | None] | None:
     """The numbers of dense tensors of float64 on the CPU; None if one is anything else."""
     try:
-        arrays = [None if tensor is None else tensor.numpy(force=True) for tensor in tensors]
+        if tensors[0].layout is not torch.strided:  # type: ignore[union-attr]
+            return None
+        arrays = [None if tensor is None else own_numbers(tensor) for tensor in tensors]
     except (AttributeError, TypeError, RuntimeError):
-        # Sparse, without numbers (on the meta device, inside a transform), or no tensor at all.
+        # Sparse, elsewhere, without numbers (on the meta device, inside a transform), or no tensor at all.
         return None
-    for tensor, array in zip(tensors, arrays, strict=True):
-        if array is not None and (array.dtype is not _FLOAT64 or not cast(Tensor, tensor).is_cpu):
+    for array in arrays:
+        if array is not None and array.dtype is not _FLOAT64:
             return None
     return arrays
+
+
+def own_numbers(tensor: Tensor) -> NDArray[Any]:
+    """The memory of a dense tensor on the CPU; an error of PyTorch's if it has none to show."""
+    # Twice as fast as `numpy(force=True)`, which asks for more.
+    return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
 
 
 def split_argument(name: str, tensor: Tensor | None, patterns: dict[str, SparsePattern]) -> Tensor | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from .arguments import own_numbers
 from .errors import DoubleBackwardError
 from .factorization.sparse import SparsePattern
 from .gradients import argument_gradients, solution_tangents
@@ -53,8 +54,11 @@ class Call:
 def _to_numpy(tensor: Tensor) -> Array:
     if tensor.dtype is not torch.float64:
         tensor = tensor.detach().to(torch.float64)
-    # Forced: detached, on the CPU, negation resolved.
-    array: Array = tensor.numpy(force=True)
+    try:
+        array: Array = own_numbers(tensor)
+    except (RuntimeError, TypeError):
+        # On another device, or a view that negates.
+        array = tensor.numpy(force=True)
     return array
 
 
@@ -108,7 +112,7 @@ def _vector_jacobian(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...
     solved = ctx.call.solved
     outside = not (torch.is_grad_enabled() or _inside_a_transform())
     if outside and isinstance(solved, SmallSolution):
-        found = solved.gradients([bar if bar is None else bar.numpy(force=True) for bar in bars], ctx.needs_input_grad)
+        found = solved.gradients([None if bar is None else _to_numpy(bar) for bar in bars], ctx.needs_input_grad)
         if found is not None:
             gradients: list[Tensor | None] = [None] * (1 + len(NAMES))
             for place, gradient in found:
