@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .errors import NonConvexError
 from .factorization import System
 from .factorization.base import RIDGE
-from .factorization.dense import SmallFactor
+from .factorization.compact import CompactFactor
 from .penalty import STIFFNESS
 from .sensitivity import ActiveRows, KKTSolution, hold, largest, refine, solve_by_kkt_factor
 from .units import ScaledVectors
@@ -25,7 +25,7 @@ __all__ = [
     "certify",
     "guess_active",
     "polish",
-    "settle_small",
+    "settle",
     "settled_point",
 ]
 
@@ -147,16 +147,16 @@ def guess_active(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z
     return Point(x, y, z_box, rows, lower, upper, slack)
 
 
-def settle_small(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Point | None:
-    """Guess, polish and certify a small dense program by compiled loops; None where it is not a plain case."""
-    kernel, state_size = _small_kernel()
+def settle(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Point | None:
+    """Guess, polish and certify a compact program by compiled loops; None where it is not a plain case."""
+    assert system.compact is not None
+    kernel, state_size = _kernel()
     n, m, p = x.size, y.size, system.n_eq
     parts = (vectors.q, vectors.d, vectors.lb, vectors.ub)
     masks = np.empty(m + 3 * n, dtype=np.bool_)
-    state = np.empty(state_size(n, m))
+    state = np.empty(state_size(system.compact[0], m))
     plain, primal, dual, gap, _ = kernel(
-        system.packed,
-        n,
+        *system.compact,
         p,
         np.concatenate([part for part in parts if part is not None]),
         vectors.lb is not None,
@@ -174,17 +174,20 @@ def settle_small(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z
         masks,
         state,
     )
-    return settled_point(n, m, z_box is not None, masks, state, Certificate(primal, dual, gap)) if plain else None
+    return settled_point(system, z_box is not None, masks, state, Certificate(primal, dual, gap)) if plain else None
 
 
-def settled_point(n: int, m: int, bounded: bool, masks: Mask, state: Vector, certificate: Certificate) -> Point:
+def settled_point(system: System, bounded: bool, masks: Mask, state: Vector, certificate: Certificate) -> Point:
     """The point that the compiled polish has left in ``masks`` and ``state``."""
+    assert system.compact is not None
+    P, others = system.compact
+    n, m = system.D.size, system.E.size
     x, y, z_box, slack, kappa = (
         state[start : start + size] for start, size in ((0, n), (n, m), (n + m, n), (2 * n + m, m), (2 * n + 2 * m, m))
     )
-    L = state[2 * n + 3 * m : 2 * n + 3 * m + n * n].reshape(n, n)
     rows, lower, upper, held = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
-    factor = SmallFactor(L, held)
+    L = state[4 * n + 4 * m :][: n * n if P.ndim == 2 else n + m * m]
+    factor = CompactFactor(P, others[: m * n].reshape(m, n), kappa, L, held)
     if not bounded:
         active = ActiveRows(rows, None, kappa, factor)
         return Point(x, y, None, rows, None, None, slack, active=active, polished=True, certificate=certificate)
@@ -193,9 +196,9 @@ def settled_point(n: int, m: int, bounded: bool, masks: Mask, state: Vector, cer
 
 
 @cache
-def _small_kernel() -> tuple[Callable[..., tuple[bool, float, float, float, float]], Callable[[int, int], int]]:
+def _kernel() -> tuple[Callable[..., tuple[bool, float, float, float, float]], Callable[[Vector, int], int]]:
     """Imported when first needed: Numba takes its time."""
-    from .kernels.small import settle, state_size
+    from .kernels.compact import settle, state_size
 
     return settle, state_size
 

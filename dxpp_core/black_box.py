@@ -7,7 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from .active_set import Point, guess_active, polish, settle_small
+from .active_set import Point, guess_active, polish, settle
 from .diagnosis import explain_failure
 from .errors import QPError, SolverError
 from .factorization import System
@@ -19,9 +19,9 @@ __all__ = ["FAR", "find_point", "first_tolerance", "for_solver"]
 
 Array = NDArray[np.float64]
 
-# Where the point of a small program will be polished, the solver is first asked for one of this accuracy: that tells
-# most active sets, and to correct the others costs little.  Else, and after a rejected polish, for a tenth of the
-# tolerance that the certificate must meet, and then for less.
+# Where the point of a compact program will be polished, the solver is first asked for one of this accuracy: that tells
+# most active sets, and to correct the others costs less than an iteration.  Else, and after a rejected polish, for a
+# tenth of the tolerance that the certificate must meet, and then for less.
 _ROUGH = 1e-5
 _SHARE = 1e-1
 _SHARES = (_SHARE, 1e-3, 1e-5)
@@ -31,14 +31,14 @@ FAR = 1e8
 
 
 def first_tolerance(options: Options) -> float:
-    """What the solver is asked for at first, where the point of a small program will be polished."""
+    """What the solver is asked for at first, where the point of a compact program will be polished."""
     return max(_ROUGH, _SHARE * options.tolerance)
 
 
-def _asked_tolerances(options: Options, *, small: bool) -> list[float]:
+def _asked_tolerances(options: Options, *, compact: bool) -> list[float]:
     """What the solver is asked for, one after the other, until a point is accepted."""
     asked = [max(share * options.tolerance, _FINEST) for share in _SHARES]
-    return [_ROUGH, *asked] if small and asked[0] < _ROUGH else asked
+    return [_ROUGH, *asked] if compact and asked[0] < _ROUGH else asked
 
 
 def find_point(
@@ -46,8 +46,8 @@ def find_point(
 ) -> tuple[Point, RawSolution]:
     """The polished point of one scaled program, or the solver's where no polish is accepted."""
     problem = for_solver(system, vectors)
-    small = system.packed is not None and options.polish
-    for tolerance in _asked_tolerances(options, small=small):
+    compact = system.compact is not None and options.polish
+    for tolerance in _asked_tolerances(options, compact=compact):
         start = time.perf_counter()
         try:
             raw = options.solver(problem, tolerance)
@@ -60,7 +60,7 @@ def find_point(
         start = time.perf_counter()
         raw = _unscale_duals(raw, problem, vectors)
         y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y
-        point = settle_small(system, vectors, raw.x, y, raw.z_box) if small else None
+        point = settle(system, vectors, raw.x, y, raw.z_box) if compact else None
         if point is None:
             guess = guess_active(system, vectors, raw.x, y, raw.z_box)
             point = polish(system, vectors, guess) if options.polish and np.isfinite(raw.x).all() else None

@@ -73,7 +73,7 @@ def known_small_system(P: Array | None, G: Array | None, A: Array | None) -> Sys
         system = _small_systems.known((*content, None, 0.0))
         if system is not None:
             _latest_small = content, system
-    return system if system is not None and system.packed is not None else None
+    return system
 
 
 def small_system(

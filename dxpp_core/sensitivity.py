@@ -26,7 +26,7 @@ from scipy.sparse.linalg import LinearOperator, gmres, splu
 from .errors import NonConvexError
 from .factorization import Factor, System
 from .factorization.base import RIDGE
-from .factorization.dense import SmallFactor
+from .factorization.compact import CompactFactor
 from .penalty import STIFFNESS
 
 __all__ = [
@@ -124,8 +124,8 @@ def refine(
     start : KKTSolution, optional
         Where to begin; components that the system does not determine stay where they begin.
     """
-    if start is None and isinstance(active.factor, SmallFactor):
-        return _refine_small(system, active, active.factor, g, d, d_box)
+    if start is None and isinstance(active.factor, CompactFactor):
+        return _refine_compact(active, active.factor, g, d, d_box)
     rows, box, kappa, free = active.rows, active.box, active.kappa, active.free
     has_rows = rows.size > 0
     v, s = np.zeros(g.size) if start is None else start.v.copy(), np.zeros(rows.size)
@@ -191,17 +191,16 @@ def refine(
     return KKTSolution(v, s, s_box, size, row_size)
 
 
-def _refine_small(
-    system: System, active: ActiveRows, factor: SmallFactor, g: Vector, d: Vector | None, d_box: Vector | None
+def _refine_compact(
+    active: ActiveRows, factor: CompactFactor, g: Vector, d: Vector | None, d_box: Vector | None
 ) -> KKTSolution:
     """`refine` from zero, compiled."""
-    kernel, room = _small_kernel()
+    kernel, room = _compact_kernel()
     n, m = g.size, active.rows.size
-    P, C = system.dense()
     out = np.empty(2 * n + m + room(n, m))
     size, row_size = kernel(
-        P,
-        C,
+        factor.P,
+        factor.C,
         factor.L,
         active.rows,
         factor.held,
@@ -216,11 +215,11 @@ def _refine_small(
 
 
 @cache
-def _small_kernel() -> tuple[Callable[..., tuple[float, float]], Callable[[int, int], int]]:
+def _compact_kernel() -> tuple[Callable[..., tuple[float, float]], Callable[[int, int], int]]:
     """Imported when first needed: Numba takes its time."""
-    from .kernels.small import refine_small, room_for
+    from .kernels.compact import refine_compact, room_for
 
-    return refine_small, room_for
+    return refine_compact, room_for
 
 
 def undetermined_directions(system: System, active: ActiveRows, g: Vector) -> Vector:

@@ -68,13 +68,13 @@ class SmallSolution:
         """
         start = time.perf_counter()
         kernels = _kernels()
-        system, scaled = self.system, self.scaled
+        system, scaled, compact = self.system, self.scaled, self.system.compact
+        assert compact is not None
         n, m, p = scaled.n, scaled.m, system.n_eq
         out = np.empty(4 * n + 2 * m + kernels.room_for(n, m))
         x_bar, y_bar, z_bar, z_box_bar = bars
-        residual = kernels.differentiate_small(
-            system.packed,
-            n,
+        residual = kernels.differentiate_compact(
+            *compact,
             p,
             scaled.c,
             self.masks,
@@ -120,7 +120,7 @@ class SmallSolution:
         """The same solution as the general way holds it."""
         scaled, certificate = self.scaled, Certificate(*self.residuals)
         bounded = scaled.has_lb or scaled.has_ub
-        point = settled_point(scaled.n, scaled.m, bounded, self.masks, self.state, certificate)
+        point = settled_point(self.system, bounded, self.masks, self.state, certificate)
         element = Element(self.system, scaled.vectors(), None)
         program = QuadraticProgram(dict(zip(NAMES, self.arrays, strict=True)), {})
         x, y, z, z_box = (part[None] for part in self.parts())
@@ -136,14 +136,14 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
     system = known_small_system(P, G, A)
     if system is None or q is None or (h is None) != (G is None) or (b is None) != (A is None):
         return None
-    n, m, p = system.D.size, system.E.size, system.n_eq
+    n, m, p, compact = system.D.size, system.E.size, system.n_eq, system.compact
     length = q.shape
     if length != (n,) or not (lb is None or lb.shape == length) or not (ub is None or ub.shape == length):
         return None
     if not (h is None or h.shape == (m - p,)) or not (b is None or b.shape == (p,)):
         return None
     scaled = scale(system, q, b, h, lb, ub)
-    if not scaled.plain or scaled.limits > FAR:
+    if compact is None or not scaled.plain or scaled.limits > FAR:
         return None
     q_scaled, d, scaled_lb, scaled_ub = scaled.parts()
     own_P, own_G, own_A = system.solver_matrices(1.0)
@@ -169,10 +169,9 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
         # A solver may leave out multipliers.
         return None
     kernels = _kernels()
-    masks, state = np.empty(m + 3 * n, dtype=np.bool_), np.empty(kernels.state_size(n, m))
+    masks, state = np.empty(m + 3 * n, dtype=np.bool_), np.empty(kernels.state_size(compact[0], m))
     plain, primal, dual, gap, size_x = kernels.settle(
-        system.packed,
-        n,
+        *compact,
         p,
         scaled.numbers,
         scaled.has_lb,
@@ -192,7 +191,7 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
     )
     if not plain or max(primal, dual, gap) > options.tolerance or too_small(size_x):
         return None
-    own_start = 2 * n + 3 * m + n * n
+    own_start = 2 * n + 3 * m
     return SmallSolution(
         arrays,
         options,
@@ -210,6 +209,6 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
 @cache
 def _kernels() -> ModuleType:
     """Imported when first needed: Numba takes its time."""
-    from .kernels import small
+    from .kernels import compact
 
-    return small
+    return compact

@@ -33,7 +33,8 @@ class Factor(Protocol):
 class System(Protocol):
     """Equilibrated matrices P̂ (n × n) and Ĉ = [Â; Ĝ] of one problem, and what is done with them.
 
-    ``packed``: P̂, Ĉ, D and E one after the other, for compiled loops, if the problem is small enough for them.
+    ``compact``: for compiled loops, P̂ (or its diagonal) and, one after the other, Ĉ, D and E, if the problem is small
+    and dense, or has a diagonal P and a few full rows.
     """
 
     D: Vector
@@ -42,7 +43,7 @@ class System(Protocol):
     n_eq: int
     has_curvature: bool
     structure: Hashable
-    packed: Vector | None
+    compact: tuple[Vector, Vector] | None
 
     def P_dot(self, v: Vector) -> Vector: ...
 

@@ -14,7 +14,7 @@ from ..scaling import equilibrate
 from ..solvers.base import Matrix
 from .base import RIDGE
 
-__all__ = ["CURVATURE_TOLERANCE", "SMALL_VARIABLES", "DenseFactor", "DenseSystem", "SmallFactor"]
+__all__ = ["CURVATURE_TOLERANCE", "SMALL_VARIABLES", "DenseFactor", "DenseSystem"]
 
 Array = NDArray[np.float64]
 
@@ -41,19 +41,6 @@ class DenseFactor:
         return x
 
 
-class SmallFactor:
-    """The factor that the compiled polish leaves behind: its lower triangle, and the variables at active bounds."""
-
-    __slots__ = ("L", "held")
-
-    def __init__(self, L: Array, held: NDArray[np.bool_]) -> None:
-        self.L, self.held = L, held
-
-    def solve(self, rhs: Array) -> Array:
-        x: Array = lapack.dpotrs(self.L.T, rhs, lower=0)[0]
-        return x
-
-
 class DenseSystem:
     """Scaled dense P and C = [A; G]."""
 
@@ -68,9 +55,9 @@ class DenseSystem:
         "_norms",
         "_squares",
         "c",
+        "compact",
         "has_curvature",
         "n_eq",
-        "packed",
         "structure",
     )
 
@@ -99,9 +86,9 @@ class DenseSystem:
         self._squares: Array | None = None
         self._G = self.C[n_eq:] if n_rows > n_eq else None
         self._A = self.C[:n_eq] if n_eq else None
-        self.packed: Array | None = None
+        self.compact: tuple[Array, Array] | None = None
         if n <= SMALL_VARIABLES and n_rows <= _SMALL_ROWS:
-            self.packed = np.concatenate([self.P.ravel(), self.C.ravel(), self.D, self.E])
+            self.compact = self.P, np.concatenate([self.C.ravel(), self.D, self.E])
         self._norms = self.D
 
     def P_dot(self, v: Array) -> Array:

@@ -332,7 +332,6 @@ class SparseSystem:
         s = self._s = structure
         self.structure: Hashable = s.key
         self.n_eq = s.n_eq
-        self.packed: Array | None = None
         size_P, size_C = np.abs(P_data), np.abs(C_data)
 
         def maxima(D: Array, E: Array) -> tuple[Array, Array, Array]:
@@ -345,6 +344,10 @@ class SparseSystem:
         self._C_data = self.E[s.C.rows] * C_data * self.D[s.C.indices]
         P, C = s.P_product(self._P_data), s.C_product(self._C_data)
         self.P_dot, self.C_dot, self.Ct_dot = P.dot, C.dot, C.tdot
+        self.compact: tuple[Array, Array] | None = None
+        if s.P_is_diagonal and (s.C_is_full or not s.C.shape[0]):
+            rows = self.sparse_rows().toarray()
+            self.compact = self.sparse_P().diagonal(), np.concatenate([rows.ravel(), self.D, self.E])
         self.has_curvature = bool(P_data.any())
         self._squares: Product | None = None
         self._rows: tuple[Matrix | None, Matrix | None] | None = None

@@ -1,4 +1,4 @@
-"""Products and the Cholesky factor of small matrices, as plain loops: there a call of BLAS costs more."""
+"""Products and the Cholesky factor of small or diagonal matrices, as plain loops: there a call of BLAS costs more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ def largest(v: _Array) -> float:
 
 @inner
 def times(M: _Array, v: _Array, out: _Array) -> None:
-    """out = M v."""
+    """out = M v; an M of one dimension is the diagonal of a matrix."""
+    if M.ndim == 1:
+        for i in range(M.shape[0]):
+            out[i] = M[i] * v[i]
+        return
     for i in range(M.shape[0]):
         total = 0.0
         for j in range(M.shape[1]):

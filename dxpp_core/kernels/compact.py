@@ -1,8 +1,9 @@
-"""Polish, certificate and refinement of a small dense program, compiled: NumPy's calls cost more than such numbers.
+"""Polish, certificate and refinement of a compact program, compiled: NumPy's calls cost more than such numbers.
 
-The mathematics is that of :mod:`dxpp_core.active_set` and :mod:`dxpp_core.sensitivity`, for the plain case alone: the
-first guess of the active set is right, strictly so, and refinement converges.  `settle` says where that does not hold,
-and leaves such a program to them.
+Compact is what is small and dense (P an array of two dimensions), or has a diagonal P (one dimension) and a few full
+rows.  The mathematics is that of :mod:`dxpp_core.active_set` and :mod:`dxpp_core.sensitivity`, for the plain case
+alone: the first guess of the active set is right, strictly so, and refinement converges.  `settle` says where that does
+not hold, and leaves such a program to them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compilation import compiled, inner
-from .linear_algebra import cholesky, largest, solve_cholesky, times, times_transposed
+from .hessian import factor_hessian, solve_hessian
+from .linear_algebra import largest, times, times_transposed
 
-__all__ = ["differentiate_small", "refine_small", "room_for", "settle", "state_size"]
+__all__ = ["differentiate_compact", "refine_compact", "room_for", "settle", "solve_compact", "state_size"]
 
 _Array = NDArray[np.float64]
 _Mask = NDArray[np.bool_]
@@ -24,25 +26,29 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def room_for(n: int, m: int) -> int:
-    """Numbers of the scratch that both kernels work in."""
-    return 5 * n + 3 * m
+    """Numbers of the scratch that the kernels work in."""
+    return 4 * n + 4 * m
 
 
-def state_size(n: int, m: int) -> int:
+def state_size(P: _Array, m: int) -> int:
     """Numbers of what `settle` leaves behind, its scratch included."""
-    return 4 * n + 4 * m + n * n + room_for(n, m)
+    n: int = P.shape[0]
+    return 6 * n + 5 * m + (P.size if P.ndim == 2 else n + m * m) + room_for(n, m)
 
 
 @inner
-def _unpack(matrices: _Array, n: int, m: int) -> tuple[_Array, _Array, _Array, _Array]:
-    """P, C, D and E, which lie one after the other."""
-    to_C, to_D = n * n, n * n + m * n
-    return (
-        matrices[:to_C].reshape(n, n),
-        matrices[to_C:to_D].reshape(m, n),
-        matrices[to_D : to_D + n],
-        matrices[to_D + n :],
-    )
+def _unpack(others: _Array, n: int, m: int) -> tuple[_Array, _Array, _Array]:
+    """C, D and E, which lie one after the other."""
+    to_D = m * n
+    return others[:to_D].reshape(m, n), others[to_D : to_D + n], others[to_D + n :]
+
+
+@inner
+def _factor_size(P: _Array, m: int) -> int:
+    n: int = P.shape[0]
+    if P.ndim == 1:
+        return n + m * m
+    return n * n
 
 
 @inner
@@ -70,6 +76,7 @@ def _iterate(
     n, m = P.shape[0], C.shape[0]
     rhs, dv, product, back = room[:n], room[n : 2 * n], room[2 * n : 3 * n], room[3 * n : 4 * n]
     ds, change = room[4 * n : 4 * n + m], room[4 * n + m : 4 * n + 2 * m]
+    small = room[4 * n + 3 * m : 4 * n + 4 * m]
     rhs[:] = r1
     if given and m > 0:
         for i in range(m):
@@ -86,7 +93,7 @@ def _iterate(
     size = np.inf
     row_size = 0.0
     for _ in range(_STEPS):
-        solve_cholesky(L, rhs, dv)
+        solve_hessian(P, C, kappa, L, rhs, dv, small)
         times(P, dv, product)
         for j in range(n):
             v[j] += dv[j]
@@ -134,7 +141,7 @@ def _refine(
     d_box: _Array,
     out: _Array,
 ) -> tuple[float, float]:
-    """`refine_small`, for other kernels."""
+    """`refine_compact`, for other kernels."""
     n, m = P.shape[0], C.shape[0]
     v, s, r1 = out[:n], out[n : n + m], out[n + m : 2 * n + m]
     room = out[2 * n + m :]
@@ -165,7 +172,7 @@ def _refine(
 
 
 @compiled
-def refine_small(
+def refine_compact(
     P: _Array,
     C: _Array,
     L: _Array,
@@ -186,9 +193,17 @@ def refine_small(
 
 
 @compiled
-def differentiate_small(
-    matrices: _Array,
-    n: int,
+def solve_compact(P: _Array, C: _Array, kappa: _Array, L: _Array, rhs: _Array) -> _Array:
+    """H⁻¹ rhs, where ``rhs`` is zero at the variables that bounds hold."""
+    out = np.empty(rhs.shape[0])
+    solve_hessian(P, C, kappa, L, rhs, out, np.empty(C.shape[0]))
+    return out
+
+
+@compiled
+def differentiate_compact(
+    P: _Array,
+    others: _Array,
     n_eq: int,
     c: float,
     masks: _Mask,
@@ -201,14 +216,15 @@ def differentiate_small(
 ) -> float:
     """The adjoint system for cotangents of x, y, z and z_box in the user's units; each may be empty, for zero.
 
-    ``matrices``, ``masks`` and ``state`` as `settle` took and left them; ``out`` [2n + m + scratch + 2n + m] receives
-    v, s and s_box in the user's units.  Returns the residual.
+    ``P``, ``others``, ``masks`` and ``state`` as `settle` took and left them; ``out`` [2n + m + scratch + 2n + m]
+    receives v, s and s_box in the user's units.  Returns the residual.
     """
+    n = P.shape[0]
     m = masks.shape[0] - 3 * n
-    P, C, D, E = _unpack(matrices, n, m)
+    C, D, E = _unpack(others, n, m)
     rows, held = masks[:m], masks[m + 2 * n :]
     kappa = state[2 * n + 2 * m : 2 * n + 3 * m]
-    L = state[2 * n + 3 * m : 2 * n + 3 * m + n * n].reshape(n, n)
+    L = state[4 * n + 4 * m : 4 * n + 4 * m + _factor_size(P, m)]
     right = out[out.shape[0] - 2 * n - m :]
     g, d, d_box = right[:n], right[n : n + m], right[n + m :]
     for j in range(n):
@@ -264,43 +280,6 @@ def _guess(
             lower[j] = -z_box[j] > size * (x[j] - lb[j])
         if ub.shape[0] > 0:
             upper[j] = z_box[j] > size * (ub[j] - x[j])
-
-
-@inner
-def _assemble(
-    P: _Array, C: _Array, rows: _Mask, held: _Mask, stiffness: float, ridge: float, kappa: _Array, H: _Array
-) -> None:
-    """Stiffnesses of the rows over the variables that no bound holds, and the lower triangle of the penalty Hessian."""
-    n, m = P.shape[0], C.shape[0]
-    for i in range(n):
-        for j in range(i + 1):
-            H[i, j] = P[i, j]
-        H[i, i] += ridge
-    for r in range(m):
-        kappa[r] = 0.0
-        if not rows[r]:
-            continue
-        free = 0.0
-        total = 0.0
-        for j in range(n):
-            square = C[r, j] * C[r, j]
-            total += square
-            if not held[j]:
-                free += square
-        unit = free if free > 0.0 else (total if total > 0.0 else 1.0)
-        kappa[r] = stiffness / unit
-        for i in range(n):
-            value = kappa[r] * C[r, i]
-            if value != 0.0:
-                for j in range(i + 1):
-                    H[i, j] += value * C[r, j]
-    for i in range(n):
-        if held[i]:
-            for j in range(i):
-                H[i, j] = 0.0
-            for k in range(i + 1, n):
-                H[k, i] = 0.0
-            H[i, i] = 1.0
 
 
 @inner
@@ -373,8 +352,8 @@ def _to_units(
 
 @compiled
 def settle(
-    matrices: _Array,
-    n: int,
+    P: _Array,
+    others: _Array,
     n_eq: int,
     scaled: _Array,
     has_lb: bool,
@@ -398,24 +377,26 @@ def settle(
 ) -> tuple[bool, float, float, float, float]:
     """Guess the active set from a solver's point, solve on it exactly, and certify the result.
 
-    ``matrices``: P, C, D and E of the equilibrated program, one after the other; ``scaled``: q, d, and those of lb and
-    ub that there are.  The solver's point: x, multipliers of equalities, inequalities and (or empty) bounds.  ``masks``
-    [m + 3n] receives the active rows, lower and upper bounds, and both bounds together; ``state`` [`state_size`] x, y,
-    z_box, slack, stiffnesses and the factor, and x, y and z_box once more in the user's units, in which ``own_lb`` and
-    ``own_ub`` are the bounds (empty: unscaled like the rest).  Returns whether the point is optimal with every row
-    strictly active or inactive, the certificate (primal, dual, gap) and the largest magnitude in x.
+    ``P`` (or its diagonal) and ``others``: C, D and E of the equilibrated program, one after the other; ``scaled``: q,
+    d, and those of lb and ub that there are.  The solver's point: x, multipliers of equalities, inequalities and (or
+    empty) bounds.  ``masks`` [m + 3n] receives the active rows, lower and upper bounds, and both bounds together;
+    ``state`` [`state_size`] x, y, z_box, slack and stiffnesses, then x, y and z_box once more in the user's units, in
+    which ``own_lb`` and ``own_ub`` are the bounds (empty: unscaled like the rest), and the factor.  Returns whether the
+    point is optimal with every row strictly active or inactive, the certificate (primal, dual, gap) and the largest
+    magnitude in x.
     """
+    n = P.shape[0]
     m = masks.shape[0] - 3 * n
-    P, C, D, E = _unpack(matrices, n, m)
+    C, D, E = _unpack(others, n, m)
     bounded = has_lb or has_ub
     q, d, box = scaled[:n], scaled[n : n + m], scaled[n + m :]
     lb, ub = box[: n if has_lb else 0], box[n if has_lb else 0 :]
     rows, lower, upper, held = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
     x, y, z_box = state[:n], state[n : n + m], state[n + m : 2 * n + m]
     slack, kappa = state[2 * n + m : 2 * n + 2 * m], state[2 * n + 2 * m : 2 * n + 3 * m]
-    after = 2 * n + 3 * m + n * n
-    H = state[2 * n + 3 * m : after].reshape(n, n)
-    result, room = state[after : after + 2 * n + m], state[after + 2 * n + m :]
+    to_factor = 4 * n + 4 * m
+    after = to_factor + _factor_size(P, m)
+    result, L, room = state[2 * n + 3 * m : to_factor], state[to_factor:after], state[after:]
     r2 = room[4 * n + 2 * m : 4 * n + 3 * m]
     product, change = room[:n], room[4 * n : 4 * n + m]
     for i in range(m):
@@ -433,8 +414,7 @@ def settle(
             x[j] = lb[j]
         if not np.isfinite(x[j]):
             return failed
-    _assemble(P, C, rows, held, stiffness, ridge, kappa, H)
-    if not cholesky(H):
+    if not factor_hessian(P, C, rows, held, stiffness, ridge, kappa, L):
         return failed
     for i in range(m):
         if not rows[i]:
@@ -447,7 +427,7 @@ def settle(
     for i in range(m):
         r2[i] = d[i] - change[i] if rows[i] else 0.0
     size_v = max(1.0, largest(x))
-    size, row_size = _iterate(P, C, H, rows, held, kappa, True, 1.0, size_v, x, y, z_box, r2, room)
+    size, row_size = _iterate(P, C, L, rows, held, kappa, True, 1.0, size_v, x, y, z_box, r2, room)
     if not (size <= converged and row_size <= converged_rows):
         return failed
     for j in range(n):

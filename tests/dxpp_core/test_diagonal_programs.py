@@ -1,0 +1,174 @@
+"""A diagonal P beside a few full rows (projections, budgets) is settled by compiled loops: they find the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dxpp_core import QPSolution, black_box, solve_qp
+from dxpp_core.factorization.compact import CompactFactor
+from dxpp_core.reference import reduced_kkt_gradients
+
+Array = NDArray[np.float64]
+F64 = torch.float64
+
+
+def _program(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> dict[str, torch.Tensor]:
+    """Feasible, with m inequalities of which some may be missing, p equalities, and bounds of which some are equal.
+
+    ``flat``: some variables have no curvature.
+    """
+    rng = np.random.default_rng(seed)
+    inside = rng.normal(size=n)
+    diagonal = rng.uniform(0.2, 3.0, n)
+    if flat and bounds == "both":
+        diagonal[rng.random(n) < 0.2] = 0.0
+    data: dict[str, Array] = {"P": np.diag(diagonal), "q": 3.0 * rng.normal(size=n)}
+    if m:
+        data["G"] = rng.normal(size=(m, n))
+        data["h"] = data["G"] @ inside + rng.uniform(0.0, 1.0, m)
+        data["h"][rng.random(m) < 0.2] = np.inf
+    if p:
+        data["A"] = rng.normal(size=(p, n))
+        data["b"] = data["A"] @ inside
+    if bounds in ("lower", "both"):
+        data["lb"] = inside - rng.uniform(0.1, 1.0, n)
+    if bounds in ("upper", "both"):
+        data["ub"] = inside + rng.uniform(0.1, 1.0, n)
+    if bounds == "both":
+        data["lb"][0] = data["ub"][0] = inside[0]
+    tensors = {name: torch.from_numpy(value) for name, value in data.items()}
+    for name in ("P", "G", "A"):
+        if name in tensors:
+            tensors[name] = tensors[name].to_sparse_csr()
+    return {name: tensor.requires_grad_() for name, tensor in tensors.items()}
+
+
+def _solve_and_differentiate(data: dict[str, torch.Tensor], seed: int) -> tuple[QPSolution, dict[str, torch.Tensor]]:
+    found = solve_qp(**data)
+    generator = torch.Generator().manual_seed(seed)
+    parts = (found.x, found.y, found.z, found.z_box)
+    loss = torch.stack([(torch.randn(part.shape, generator=generator, dtype=F64) * part).sum() for part in parts]).sum()
+    gradients = torch.autograd.grad(loss, list(data.values()), allow_unused=True)
+    return found, {name: g.to_dense() for name, g in zip(data, gradients, strict=True) if g is not None}
+
+
+def _was_compiled(found: QPSolution) -> bool:
+    active = found._call.map().solved[0].point.active
+    return active is not None and isinstance(active.factor, CompactFactor)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(49, 90),
+    m=st.integers(0, 4),
+    p=st.integers(0, 3),
+    bounds=st.sampled_from(["none", "lower", "upper", "both"]),
+    flat=st.booleans(),
+)
+def test_compiled_loops_find_what_numpy_finds(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> None:
+    data = _program(seed, n, m, p, bounds, flat)
+    found, gradients = _solve_and_differentiate(data, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(black_box, "settle", lambda *_: None)
+        general, expected = _solve_and_differentiate(data, seed)
+    assert not _was_compiled(general)
+    for name in ("x", "y", "z", "z_box"):
+        one, other = getattr(found, name), getattr(general, name)
+        assert torch.allclose(one, other, rtol=1e-10, atol=1e-10), name
+    assert gradients.keys() == expected.keys()
+    for name, other in expected.items():
+        scale = max(1.0, float(other.abs().max()))
+        assert float((gradients[name] - other).abs().max()) <= 1e-8 * scale, name
+    assert max(found.certificate.worst, general.certificate.worst) <= 1e-12
+
+
+def _projection(n: int) -> dict[str, Any]:
+    """A point to be projected onto the simplex, with a budget that is not used up."""
+    point = torch.randn(n, generator=torch.Generator().manual_seed(0), dtype=F64)
+    one = torch.ones(n, dtype=F64)
+    return {
+        "P": (2.0 * torch.eye(n, dtype=F64)).to_sparse_csr(),
+        "q": (-2.0 * point).requires_grad_(),
+        "A": one[None].to_sparse_csr(),
+        "b": one[:1],
+        "G": one[None].to_sparse_csr(),
+        "h": 3.0 * one[:1],
+        "lb": 0.0 * one,
+        "ub": one,
+    }
+
+
+@pytest.mark.parametrize("n", [50, 1000])
+def test_a_projection_is_compiled_and_exact(n: int) -> None:
+    data = _projection(n)
+    found = solve_qp(**data)
+    assert _was_compiled(found)
+    assert not found.warnings
+    x_bar = torch.randn(n, generator=torch.Generator().manual_seed(1), dtype=F64)
+    (gradient,) = torch.autograd.grad(found.x, data["q"], x_bar)
+    held = (found.x == 0.0) | (found.x == 1.0)
+    free = (~held).double()
+    centred = free * (x_bar - (free * x_bar).sum() / free.sum())
+    assert float((gradient + 0.5 * centred).abs().max()) <= 1e-13
+
+
+def test_its_gradients_are_those_of_the_reduced_kkt_system() -> None:
+    compiled = 0
+    for seed in range(6):
+        data = _program(seed, 60, 3, 2, "both", flat=False)
+        data["h"] = torch.where(torch.isinf(data["h"]), 50.0, data["h"]).detach().requires_grad_()
+        found = solve_qp(**data)
+        compiled += _was_compiled(found)
+        x_bar = torch.randn(60, generator=torch.Generator().manual_seed(seed), dtype=F64)
+        gradients = torch.autograd.grad(found.x, list(data.values()), x_bar)
+        x, y, z = (part.detach().numpy() for part in (found.x, found.y, found.z))
+        P, G, A, lb, ub = (data[name].detach().to_dense().numpy() for name in ("P", "G", "A", "lb", "ub"))
+        at_lower = x == lb
+        expected = reduced_kkt_gradients(
+            P, G, A, x, y, z, active=z > 0.0, at_lower=at_lower, at_upper=(x == ub) & ~at_lower, x_bar=x_bar.numpy()
+        )
+        for name, gradient in zip(data, gradients, strict=True):
+            if name in ("lb", "ub"):
+                continue  # that of a fixed variable is shared between the two
+            other = getattr(expected, name)
+            if name == "P":
+                other = np.diag(np.diag(other))
+            scale = max(1.0, float(np.abs(other).max()))
+            assert float(np.abs(gradient.to_dense().numpy() - other).max()) <= 1e-11 * scale, name
+    # Where the first guess from a rough point is wrong, NumPy corrects it.
+    assert compiled >= 4
+
+
+def test_a_weakly_active_bound_is_left_to_the_general_way_and_named() -> None:
+    data = _projection(60)
+    # It lies on the simplex: its zeros are not pushed against their bounds.
+    point = torch.zeros(60, dtype=F64)
+    point[:2] = 0.5
+    found = solve_qp(**data | {"q": (-2.0 * point).requires_grad_()})
+    assert not _was_compiled(found)
+    assert [warning.kind for warning in found.warnings] == ["weakly active"]
+
+
+def test_directions_that_nothing_determines_are_found_by_its_factor() -> None:
+    n = 60
+    flat = torch.ones(n, dtype=F64)
+    flat[:2] = 0.0
+    q = torch.zeros(n, dtype=F64)
+    q[2:] = -1.0
+    P, A = torch.diag(flat).to_sparse_csr(), flat[None].to_sparse_csr()
+    found = solve_qp(P, q.requires_grad_(), A=A, b=torch.ones(1, dtype=F64))
+    (gradient,) = torch.autograd.grad(found.x[0] + found.x[5], q)
+    assert [warning.kind for warning in found.warnings] == ["not unique"]
+    assert torch.isfinite(gradient).all()
+    expected = torch.zeros(n, dtype=F64)
+    expected[2:] = 1.0 / 58
+    expected[5] -= 1.0
+    assert float((gradient - expected)[2:].abs().max()) <= 1e-12
