@@ -180,6 +180,14 @@ class TrainingConfig(Section):
             raise ValueError("seeds must differ from one another")
         return self
 
+    @model_validator(mode="after")
+    def _something_to_train_on(self) -> Self:
+        if self.validation_samples >= self.samples and not self.expanding:
+            raise ValueError(
+                f"validation_samples of {self.validation_samples} leave none of {self.samples} samples to train on"
+            )
+        return self
+
 
 class BacktestConfig(Section):
     """The span that strategies are judged on, and what trading costs."""

@@ -52,6 +52,7 @@ def test_config_prints_yaml_that_run_would_read() -> None:
     assert yaml.safe_load(shown.stdout)["training"]["epochs"] == 3
 
 
+AVERAGES = ["--set", "backtest.strategies=[historical_mean_variance]"]
 RULES = ["--set", "backtest.strategies=[minimum_variance, perfect_foresight]"]
 SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.start=2018-01-02"]
 
@@ -64,12 +65,21 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["run", "--set", "backtest.start=2020-02-31"], "backtest.start"),
         (["run", "--set", "data.tickers=[MTUM]"], "at least two tickers"),
         (["run", "--set", "data.source=absent.csv"], "absent.csv"),
-        (["run", "--set", "allocation.horizon=1000000000"], "use more data"),
-        (["run", "--set", "forecasting.lookback=1000000000"], "use more data"),
+        (["run", "--set", "allocation.horizon=1000000000"], "allocation.horizon=1000000000: lower it, or use more"),
+        (["run", "--set", "forecasting.lookback=1000000000"], "forecasting.lookback=1000000000: lower it"),
+        (["run", "--set", "covariance.window=100000"], "most of them for covariance.window=100000: lower it"),
+        (["run", "--set", "training.realised_window=100000"], "training.realised_window=100000: lower it"),
+        (["run", *RULES, "--set", "covariance.window=100000"], "most of them for covariance.window=100000: lower it"),
+        (["run", *AVERAGES, "--set", "forecasting.lookback=9999"], "most of them for forecasting.lookback=9999"),
+        (
+            ["run", *RULES, "--set", "training.realised_window=9999"],
+            "training.realised_window of 9999 days is longer than the data, 2263 returns",
+        ),
         (
             ["run", *RULES, "--set", "allocation.horizon=1000000000"],
             "1000000000 days is longer than the data, 2263 returns",
         ),
+        (["run", "--set", "training.validation_samples=120"], "leave none of 120 samples to train on"),
         (["sweep", *SEARCH, "--set", "forecasting.predictor=foo"], "unknown predictor 'foo'"),
         (["train", "--set", "training.loss=foo"], "unknown loss 'foo'"),
         (["compare", "--set", "forecasting.predictor=foo"], "unknown predictor 'foo'"),
@@ -110,7 +120,7 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["train", "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers"),
         (["sweep", *SEARCH, "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers"),
         (["run", "--set", "tracking.register_as=a/b"], "must not hold / or :"),
-        (["train", "--set", "training.samples=99999"], "use more data"),
+        (["train", "--set", "training.samples=99999"], "training.samples=99999: lower it, or use more data"),
         (["compare", "--set", "evaluation.bootstrap=5"], "too few for an interval"),
         (["sweep", "--set", "sweep.space={foo: [1]}"], "unknown key foo"),
         (["sweep", "--set", "sweep.space={training.epochs: []}"], "training.epochs"),
