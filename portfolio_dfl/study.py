@@ -139,15 +139,12 @@ def resume_study(
 
 
 def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
-    from portfolio_dfl.allocation.limits import Limits
-    from portfolio_dfl.allocation.refusals import check_limits
-
     panel = load_panel(config)
     span = decision_span(config, panel.returns)
     for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
         if lane.trained:
             build_trained_policy(config, lane, len(panel.tickers))
-    check_limits(Limits.collect(len(panel.tickers), build_limits(config)))  # rules that learn nothing have limits too
+    build_limits(config, len(panel.tickers))  # rules that learn nothing have limits too
     _open_store(config)  # nor is anything written while no store answers
     return RunFolder.create(config, panel.prices, panel.report.to_frame()), panel, span
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ import pandas as pd
 from portfolio_dfl.config import StudyConfig
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.interruption import closed_on_signal, uninterrupted
-from portfolio_dfl.strategies import build_trained_policy, lanes
+from portfolio_dfl.strategies import build_limits, build_trained_policy, lanes
 from portfolio_dfl.study_data import decision_span, first_decision, load_panel
 from portfolio_dfl.study_stages import Progress
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
@@ -80,10 +80,8 @@ def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> Sweep
     section = config.sweep
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
-    for key, choices in section.space.items():
-        for value in choices if isinstance(choices, list) else (choices["low"], choices["high"]):
-            _changed(config, {key: value})
-    known, start, end = _validation(config)
+    variants = _variants(config)
+    known, start, end = _validation(config, variants)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder = config.tracking.folder
     name = f"{config.name}-{_digest(config, known)}"
@@ -149,7 +147,18 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     return float(np.mean(scores))
 
 
-def _validation(config: StudyConfig) -> tuple[pd.DataFrame, pd.Timestamp, pd.Timestamp]:
+def _variants(config: StudyConfig) -> list[StudyConfig]:
+    """The configuration with one value of the space changed: to each choice of a list, to both ends of a range."""
+    return [
+        _changed(config, {key: value})
+        for key, choices in config.sweep.space.items()
+        for value in (choices if isinstance(choices, list) else (choices["low"], choices["high"]))
+    ]
+
+
+def _validation(
+    config: StudyConfig, variants: Sequence[StudyConfig]
+) -> tuple[pd.DataFrame, pd.Timestamp, pd.Timestamp]:
     """Returns known at the first test decision, and the first and last validation date."""
     returns = load_panel(config).returns
     first = decision_span(config, returns).dates[0]
@@ -163,6 +172,8 @@ def _validation(config: StudyConfig) -> tuple[pd.DataFrame, pd.Timestamp, pd.Tim
             f"decision needs {needed}; use fewer days or a later backtest.start"
         )
     build_trained_policy(config, lanes(_changed(config, {}))[0], returns.shape[1])  # or no trial could be judged
+    for variant in variants:
+        build_limits(variant, returns.shape[1])
     return known, known.index[begin], known.index[last]
 
 
