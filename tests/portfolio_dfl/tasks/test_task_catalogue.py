@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from importlib import import_module
 from pathlib import Path
 
@@ -22,8 +23,10 @@ from portfolio_dfl.tasks.timing import time_side_by_side
     [
         ("projection", {}, "no task is called"),
         ("smoothing", {"delta": 1.0}, "the nearest is deltas"),
+        ("runtime", {"horizons": 3}, "task runtime: horizons: a list is needed, not 3"),
+        ("runtime", {"horizons": [5, "x"], "n_assets": math.nan}, "horizons.1: a whole .*; n_assets: a finite number"),
         ("projection-chain", {"kind": "simplex"}, "no setting 'kind'"),
-        ("smoothing", {"n": "many"}, "n = 'many'"),
+        ("smoothing", {"n": "many"}, "task smoothing: n: a whole number is needed, not 'many'"),
     ],
 )
 def test_wrong_names_and_settings_are_refused(name: str, settings: dict[str, object], message: str, runs: Path) -> None:
