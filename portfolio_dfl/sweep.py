@@ -214,14 +214,20 @@ def _open_study(folder: Path, name: str) -> optuna.Study:
     """The search, new or from before; trials that were running when its process died are given up."""
     import optuna
     from filelock import FileLock
+    from sqlalchemy.exc import SQLAlchemyError
 
-    with FileLock(folder / ".sweeps.lock", timeout=300):  # several first users would each create the tables
-        study = optuna.create_study(
-            storage=f"sqlite:///{(folder / 'sweeps.db').resolve()}",
-            study_name=name,
-            direction="maximize",
-            load_if_exists=True,
-        )
+    file = (folder / "sweeps.db").resolve()
+    try:
+        with FileLock(folder / ".sweeps.lock", timeout=300):  # several first users would each create the tables
+            study = optuna.create_study(
+                storage=f"sqlite:///{file}", study_name=name, direction="maximize", load_if_exists=True
+            )
+    except (SQLAlchemyError, RuntimeError) as error:  # the latter for tables of another version of Optuna
+        reason = str(error).strip().partition("\n")[0]
+        raise TrackingError(
+            f"Optuna cannot open {file}: {reason}; restore it, move it away to search anew, or choose another "
+            "tracking.folder"
+        ) from error
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     return study

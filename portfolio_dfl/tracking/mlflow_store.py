@@ -99,7 +99,7 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
         if _is_server(uri):
             _require_answer(uri)
         elif uri.partition("://")[0].partition("+")[0] in _DATABASES:
-            _require_database(uri)
+            _require_database(uri, None)
             location = artifacts
         return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, location))
     root.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,8 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
     with FileLock(str(root / ".mlflow.lock"), timeout=300):
         if not database.exists():
             _create(database)
-        return StudyStore(local, experiment, _experiment_id(_client(local), experiment, artifacts))
+        _require_database(local, database)
+        return StudyStore(local, experiment, _experiment_id(_client(local, database), experiment, artifacts))
 
 
 def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | None = None) -> Path:
@@ -128,7 +129,7 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
         raise TrackingError(f"no MLflow store in {folder}, so no {model}; name the folder of runs it was registered in")
     store = uri or f"sqlite:///{database}"
     with _reported(f"the request for {model}"):
-        source = _client(store).get_model_version(name, version).source
+        source = _client(store, database if uri is None else None).get_model_version(name, version).source
         return Path(download_artifacts(artifact_uri=source, tracking_uri=store))
 
 
@@ -272,11 +273,13 @@ def _end_after(error: BaseException, run: TrackedRun) -> None:
         error.add_note(f"run {run.run_id} could not be ended: {trouble}")
 
 
-def _client(uri: str) -> MlflowClient:
+def _client(uri: str, file: Path | None = None) -> MlflowClient:
+    """A client; ``file`` is the store of a folder of runs, which nobody gave a URI of."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     import logging
 
+    from alembic.util import CommandError
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
     from sqlalchemy.exc import SQLAlchemyError
@@ -285,15 +288,19 @@ def _client(uri: str) -> MlflowClient:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    except CommandError as error:
+        raise _unopened(uri, file, f"another version of MLflow wrote it ({error})") from error
     except (MlflowException, SQLAlchemyError) as error:
-        raise _unopened(uri, error) from error
+        raise _unopened(uri, file, error) from error
 
 
-def _unopened(uri: str, error: Exception) -> TrackingError:
+def _unopened(uri: str, file: Path | None, error: object) -> TrackingError:
     reason = str(error).strip().partition("\n")[0]
-    return TrackingError(
-        f"MLflow cannot open {uri}: {reason}; correct tracking.uri, or set it to null for a local store"
-    )
+    if file is None:
+        advice = "correct tracking.uri, or set it to null for a local store"
+    else:
+        advice = "restore it, move it away for a new store, or choose another folder of runs"
+    return TrackingError(f"MLflow cannot open {file or uri}: {reason}; {advice}")
 
 
 def _create(database: Path) -> None:
@@ -341,7 +348,7 @@ def _require_answer(uri: str) -> None:
         ) from error
 
 
-def _require_database(uri: str) -> None:
+def _require_database(uri: str, file: Path | None) -> None:
     """Connect once, for the same reason."""
     from sqlalchemy import create_engine, make_url
     from sqlalchemy.exc import SQLAlchemyError
@@ -356,7 +363,7 @@ def _require_database(uri: str) -> None:
         finally:
             engine.dispose()
     except (SQLAlchemyError, ImportError, OSError, ValueError) as error:
-        raise _unopened(uri, error) from error
+        raise _unopened(uri, file, error) from error
 
 
 @contextmanager

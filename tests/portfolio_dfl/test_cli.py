@@ -240,6 +240,15 @@ def test_a_file_in_the_place_of_a_folder_is_named(
         assert str(file) in leaves_with_one_line(words, monkeypatch, capsys)
 
 
+def test_a_spoilt_file_of_searches_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sweeps.db"
+    file.write_text("no database")
+    words = ["sweep", *SEARCH, "--set", f"tracking.folder={tmp_path}"]
+    assert f"Optuna cannot open {file}: " in leaves_with_one_line(words, monkeypatch, capsys)
+
+
 def test_no_snapshots_yet_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 import textwrap
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
@@ -16,7 +18,7 @@ import mlflow
 import pytest
 
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.tracking.mlflow_store import StudyStore, open_store, tracked_run
+from portfolio_dfl.tracking.mlflow_store import StudyStore, download_model, open_store, tracked_run
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,32 @@ def test_a_store_that_cannot_be_opened_is_named(uri: str, tmp_path: Path) -> Non
         uri = f"sqlite:///{tmp_path / 'text.db'}"
     with pytest.raises(TrackingError, match=rf"^MLflow cannot open {re.escape(uri)}: .*; correct tracking\.uri"):
         open_store(tmp_path, experiment="study", uri=uri)
+
+
+def spoil(file: Path, how: str) -> None:
+    """Put something else in the place of a folder's store."""
+    if how == "a folder":
+        file.mkdir()
+    elif how == "bytes":
+        file.write_bytes(bytes(range(256)) * 10)
+    else:
+        with closing(sqlite3.connect(file)) as database, database:
+            database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+            database.execute("INSERT INTO alembic_version VALUES ('later')")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("how", ["bytes", "a folder", "a later version"])
+def test_a_local_store_that_cannot_be_opened_is_named_by_its_file(how: str, tmp_path: Path) -> None:
+    """Nobody gave a URI that could be corrected."""
+    file = tmp_path / "mlflow.db"
+    spoil(file, how)
+    with pytest.raises(TrackingError, match=rf"^MLflow cannot open {re.escape(str(file))}: .*move it away") as caught:
+        open_store(tmp_path, experiment="study")
+    assert "tracking.uri" not in str(caught.value)
+    if file.is_file():
+        with pytest.raises(TrackingError, match=rf"^MLflow cannot open {re.escape(str(file))}: "):
+            download_model(tmp_path, "models:/decisions/1")
 
 
 def test_another_database_leaves_artifacts_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
