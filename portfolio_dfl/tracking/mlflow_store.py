@@ -101,6 +101,8 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
         elif uri.partition("://")[0].partition("+")[0] in _DATABASES:
             _require_database(uri, None)
             location = artifacts
+        elif uri.partition("://")[0] == "databricks":
+            _require_credentials(uri)
         return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, location))
     root.mkdir(parents=True, exist_ok=True)
     database = root / "mlflow.db"
@@ -364,6 +366,23 @@ def _require_database(uri: str, file: Path | None) -> None:
             engine.dispose()
     except (SQLAlchemyError, ImportError, OSError, ValueError) as error:
         raise _unopened(uri, file, error) from error
+
+
+def _require_credentials(uri: str) -> None:
+    """Look for what Databricks is entered with; MLflow itself would ask for it in half a page."""
+    import logging
+
+    from mlflow.exceptions import MlflowException
+    from mlflow.utils import databricks_utils
+
+    logging.getLogger("mlflow.utils.databricks_utils").setLevel(logging.ERROR)
+    try:
+        databricks_utils.get_databricks_host_creds(uri)  # type: ignore[no-untyped-call]
+    except MlflowException as error:
+        raise TrackingError(
+            f"MLflow finds no credentials for {uri}; run `databricks auth login` or set DATABRICKS_HOST and "
+            "DATABRICKS_TOKEN, correct tracking.uri, or set it to null for a local store"
+        ) from error
 
 
 @contextmanager

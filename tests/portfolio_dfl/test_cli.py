@@ -121,6 +121,11 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["run", "--set", "tracking.folder=/sys/x"], "/sys/x"),
         (["run", "--set", "tracking.uri=nonsense"], "no MLflow store"),
         (["run", "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers at http://127.0.0.1:1"),
+        (
+            ["run", "--set", "tracking.uri=databricks"],
+            "MLflow finds no credentials for databricks; run `databricks auth",
+        ),
+        (["run", "--set", "tracking.uri=databricks://me"], "MLflow finds no credentials for databricks://me; run"),
         (["train", "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers"),
         (["sweep", *SEARCH, "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers"),
         (["run", "--set", "tracking.register_as=a/b"], "must not hold / or :"),
