@@ -245,6 +245,39 @@ def test_a_file_in_the_place_of_a_folder_is_named(
         assert str(file) in leaves_with_one_line(words, monkeypatch, capsys)
 
 
+DAYS = (2, 3, *range(6, 11), *range(13, 18))
+TABLE = "Date,A,B\n" + "".join(f"2020-01-{day:02},1.1,2.1\n" for day in DAYS)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("2020-01-99,1.1,2.1", "prices.csv: cannot read '2020-01-99' as a date like the others"),
+        (",1.1,2.1", "prices.csv: row 13 of the table has prices but no date"),
+        ("2020-01-03,1.3,2.1", "prices.csv: two different prices for one date: A 2020-01-03"),
+        ("1020-01-03,1.3,2.1", "prices.csv: row 13 of the table is dated 1020-01-03"),
+    ],
+)
+def test_a_file_with_a_wrong_row_is_named(
+    row: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the file was read without complaint and its dates are looked at later."""
+    file = tmp_path / "prices.csv"
+    file.write_text(f"{TABLE}{row}\n")
+    for words in (["data", "check"], ["data", "show"], ["data", "fetch", "x", "--source"]):
+        assert message in leaves_with_one_line([*words, str(file)], monkeypatch, capsys)
+    assert message in leaves_with_one_line(["run", "--set", f"data.source={file}"], monkeypatch, capsys)
+
+
+def test_prices_that_no_policy_admits_are_named_by_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(f"{TABLE}2020-01-21,-1,2.1\n")
+    shown = leaves_with_one_line(["run", "--set", f"data.source={file}"], monkeypatch, capsys)
+    assert shown.startswith("error: prices.csv: ")
+
+
 def test_a_spoilt_file_of_searches_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
