@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_positive
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def runtime(
     ConfigError
         For horizons or repeats that are not positive, a negative batch, one asset, a list of no horizons, or an
         unknown peer.
+    TrackingError
+        If ``folder`` takes no results.
     """
     from portfolio_dfl.tasks.peers import find_peers
 
@@ -84,6 +86,7 @@ def runtime(
     if reduced:
         repeats, batch = min(repeats, 7), min(batch, 24)
     here, absent = find_peers(peers)
+    require_place(_NAME, folder)
     rows: list[dict[str, object]] = []
     able = list(here)
     for horizon in chosen:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from portfolio_dfl.config import assignments
-from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.tasks.catalogue import TASKS, run_task
 from portfolio_dfl.tasks.records import paper_layout
 from portfolio_dfl.tasks.timing import time_side_by_side
@@ -70,6 +70,22 @@ def test_numbers_without_meaning_and_lists_of_nothing_are_refused_at_once(
     with pytest.raises(ConfigError, match=expected):
         run_task(name, assignments([assignment]), folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("what", ["a file for a folder", "no store"])
+def test_a_place_that_takes_no_results_is_named_before_the_work(
+    name: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("the work began")
+
+    for first in ("_errors", "_measure", "_trainer", "_one_date", "_data"):
+        monkeypatch.setattr(import_module(f"portfolio_dfl.tasks.{TASKS[name][0]}"), first, work, raising=False)
+    spoilt = tmp_path / ("tasks" if what == "a file for a folder" else "mlflow.db")
+    spoilt.write_text("neither folder nor store")
+    with pytest.raises(TrackingError, match=str(spoilt)):
+        run_task(name, folder=tmp_path)
 
 
 def test_every_number_and_list_of_a_task_is_tried() -> None:
