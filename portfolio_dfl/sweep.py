@@ -25,7 +25,7 @@ from portfolio_dfl.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.strategies import build_limits, build_trained_policy, lanes
 from portfolio_dfl.study_data import decision_span, first_decision, load_panel
 from portfolio_dfl.study_stages import Progress
-from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.walk import WalkTask, take_walk
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _judged(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
 
 @contextmanager
 def _held(folder: Path, name: str) -> Iterator[None]:
-    """Keep other processes from the same search."""
+    """Keep other processes from the same search, and tell how it goes on if its store breaks it off."""
     from filelock import FileLock, Timeout
 
     try:
@@ -207,7 +207,10 @@ def _held(folder: Path, name: str) -> Iterator[None]:
     except Timeout as error:
         raise TrackingError(f"another process is working on sweep {name}; wait for it or stop it") from error
     with lock:
-        yield
+        try:
+            yield
+        except StoreError as error:
+            raise StoreError(f"{error}; once that is mended, the same sweep goes on where it stopped") from error
 
 
 def _open_study(folder: Path, name: str) -> optuna.Study:

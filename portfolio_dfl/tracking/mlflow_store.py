@@ -1,7 +1,7 @@
 """MLflow records: one experiment a study, a parent run a configuration, a child run a strategy and seed.
 
 Everything goes through an explicit client: neither ``MLFLOW_*`` environment variables nor an active run of
-the caller redirect what is written here, and nothing here changes them. Only the process that runs the study
+the caller redirect what is written here, and nothing here changes them for long. Only the process that runs the study
 writes.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from portfolio_dfl.interruption import uninterrupted
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["StudyStore", "TrackedRun", "download_model", "open_store", "tracked_run"]
+__all__ = ["StoreError", "StudyStore", "TrackedRun", "download_model", "open_store", "tracked_run"]
 
 # The store's own limits on one request.
 _METRICS_A_BATCH = 1000
@@ -35,6 +36,11 @@ _SERVER_PATIENCE_S = 10.0
 # Stores that leave it to their users where artifacts lie: MLflow's own choice is the working directory.
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 _ERROR = "error"
+_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+
+
+class StoreError(TrackingError):
+    """A store that was open did not take or give what it should: work that had begun can go on later."""
 
 
 @dataclass(frozen=True)
@@ -390,10 +396,39 @@ def _reported(what: str) -> Iterator[None]:
     from mlflow.exceptions import MlflowException
 
     try:
-        with uninterrupted():
+        with uninterrupted(), _impatient():
             yield
     except MlflowException as error:
-        raise TrackingError(f"MLflow did not take {what}: {error}") from error
+        raise StoreError(f"MLflow did not take {what}: {_reason(error)}") from error
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Try a server that fails for one minute and not for four, unless the user has set another number of tries.
+
+    For as long no signal is heard, and what a server that comes back later missed is recorded when the study goes on.
+    """
+    if _RETRIES in os.environ:
+        yield
+        return
+    os.environ[_RETRIES] = "5"
+    try:
+        yield
+    finally:
+        del os.environ[_RETRIES]
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in one line; of requests, whom they went to and what came of the last."""
+    text = str(error).strip().partition("\n")[0]
+    request = re.match(r"API request to (\w+://[^/\s]+)", text)
+    if request is None:
+        return text
+    # What requests raises holds what urllib3 raised, which holds the reason.
+    raised = error.__context__
+    inner = raised.args[0] if raised is not None and raised.args else None
+    reason = getattr(inner, "reason", None) or raised or text
+    return f"the server at {request[1]} failed: {str(reason).rpartition(': ')[2]}"
 
 
 def _short(value: Any) -> str:

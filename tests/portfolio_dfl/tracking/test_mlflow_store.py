@@ -18,7 +18,7 @@ import mlflow
 import pytest
 
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.tracking.mlflow_store import StudyStore, download_model, open_store, tracked_run
+from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, download_model, open_store, tracked_run
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,29 @@ def test_neither_environment_nor_an_active_run_redirects(
 def test_a_server_that_does_not_answer_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(TrackingError, match=r"no MLflow server answers at http://127.0.0.1:9"):
         open_store(tmp_path, experiment="study", uri="http://127.0.0.1:9")
+
+
+def test_a_server_that_is_gone_is_named_by_its_address_and_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    run = TrackedRun(StudyStore("http://127.0.0.1:9", "study", "1"), "0" * 32)
+    with pytest.raises(TrackingError, match=r"^MLflow did not take metrics: the server at http://127.0.0.1:9 failed: "):
+        run.log_metrics({"loss": 1.0})
+
+
+@pytest.mark.parametrize("chosen", [None, "2"])
+def test_a_server_is_tried_for_a_minute_or_as_often_as_the_user_says(
+    store: StudyStore, chosen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+    monkeypatch.delenv(name, raising=False)
+    if chosen is not None:
+        monkeypatch.setenv(name, chosen)
+    seen = []
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", lambda *_, **__: seen.append(os.environ[name]))
+    with tracked_run(store, "main") as run:
+        run.log_metrics({"loss": 1.0})
+    assert seen == [chosen or "5"]
+    assert os.environ.get(name) == chosen
 
 
 def test_what_is_no_server_of_mlflow_is_named_at_once(tmp_path: Path) -> None:
