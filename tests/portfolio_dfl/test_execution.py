@@ -174,6 +174,11 @@ def linger(seconds: float) -> float:
     return seconds
 
 
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+    time.sleep(1)
+
+
 def die(place: Path) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return 0
@@ -293,6 +298,12 @@ def test_a_cluster_that_stays_without_workers_is_waited_for_no_longer_than_a_bou
     monkeypatch.setattr("portfolio_dfl.execution._PATIENCE_S", 1)
     with pytest.raises(ConfigError, match=r"dask cluster at .* has no workers; start some"):
         list(fan_out(square, [1], **options))
+
+
+def test_a_cluster_that_is_lost_is_said_to_be_lost(lonely_dask_address: str, tmp_path: Path) -> None:
+    cluster = busy_worker(str(tmp_path / "cluster.py"))
+    with pytest.raises(PortfolioError, match=r"dask cluster at .* was lost; start it again and resume"):
+        list(fan_out(kill, [cluster], names=["one"], backend="dask", address=lonely_dask_address))
 
 
 def test_work_that_takes_longer_than_a_look_at_the_cluster_is_waited_for(
