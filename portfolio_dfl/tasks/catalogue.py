@@ -72,3 +72,5 @@ def run_task(
     except ValidationError as error:
         clauses = explain_findings(error.errors(), settings or {})
         raise ConfigError(f"task {name}: {'; '.join(clauses)}") from error
+    except MemoryError as error:
+        raise ConfigError(f"task {name} does not fit in memory: {error}; use smaller sizes") from error

@@ -72,6 +72,31 @@ def test_numbers_without_meaning_and_lists_of_nothing_are_refused_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("horizons=[10, 100000000]", "horizons=100000000 with n_assets=7 takes some .* GB of this machine's"),
+        ("n_assets=1000000", "horizons=10 with n_assets=1000000 takes"),
+        ("repeats=1000000000000", "horizons=10 with n_assets=7 takes"),
+        ("batch=1000000000", "batch=1000000000 at batch_horizons=10 with n_assets=7 takes"),
+        ("batch_horizons=[100000000]", "batch=120 at batch_horizons=100000000 with n_assets=7 takes"),
+    ],
+)
+def test_sizes_beyond_the_memory_are_refused_at_once(assignment: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run_task("runtime", assignments([assignment]), folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_that_the_memory_does_not_take_are_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise MemoryError("unable to allocate 7 TiB")
+
+    monkeypatch.setattr("portfolio_dfl.tasks.smoothing.require_place", fill)
+    with pytest.raises(ConfigError, match="task smoothing does not fit in memory: unable to allocate 7 TiB"):
+        run_task("smoothing", folder=tmp_path)
+
+
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("what", ["a file for a folder", "no store"])
 def test_a_place_that_takes_no_results_is_named_before_the_work(
