@@ -29,6 +29,7 @@ from portfolio_dfl.config_sections import (
     TrainingConfig,
 )
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.findings import explain_findings
 from portfolio_dfl.notebook import PrintedResult
 
 __all__ = ["STRATEGIES", "StudyConfig", "assignments", "load_config"]
@@ -64,7 +65,11 @@ class StudyConfig(PrintedResult, Section):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise ConfigError("; ".join(_explain(detail) for detail in error.errors())) from error
+            found = error.errors()
+            unknown = [detail for detail in found if detail["type"] == "extra_forbidden"]
+            clauses = [_unknown([str(part) for part in detail["loc"]]) for detail in unknown]
+            clauses += explain_findings([detail for detail in found if detail not in unknown], values, _nullable())
+            raise ConfigError("; ".join(clauses)) from error
 
     @classmethod
     def from_yaml(cls, text: str) -> StudyConfig:
@@ -130,7 +135,7 @@ def assignments(texts: list[str]) -> dict[str, Any]:
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML in which a key given twice is an error instead of a silent choice of the last."""
+    """YAML in which a key given twice is an error, not a silent choice of the last, and every error has its line."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -144,11 +149,22 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             seen.add(key_node.value)
         return super().construct_mapping(node, deep)
 
+    def construct_date(self, node: yaml.ScalarNode) -> Any:
+        try:
+            return self.construct_yaml_timestamp(node)
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{node.value} is no date: {error}", node.start_mark
+            ) from error
+
+
+_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:timestamp", _UniqueKeyLoader.construct_date)
+
 
 def _read_yaml(text: str, what: str) -> Any:
     try:
         return yaml.load(text, Loader=_UniqueKeyLoader)
-    except (yaml.YAMLError, ValueError) as error:  # an impossible date is a plain ValueError
+    except (yaml.YAMLError, ValueError) as error:  # a number of too many digits is a plain ValueError
         found = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
         raise ConfigError(f"{what} is not valid YAML: {found}") from error
 
@@ -180,23 +196,26 @@ def _assigned(values: dict[str, Any], texts: list[str]) -> dict[str, Any]:
     return values
 
 
-def _explain(detail: Any) -> str:
-    """One clause for one of pydantic's findings, with the dotted key and, for an unknown key, the nearest."""
-    where = [str(part) for part in detail["loc"]]
-    if detail["type"] == "extra_forbidden":
-        names = _fields_of(where[:-1])
-        everywhere = {key.rsplit(".", 1)[-1]: key for key in StudyConfig().flat()}
-        nearest = [".".join([*where[:-1], name]) for name in get_close_matches(where[-1], names, n=1)]
-        nearest += [everywhere[name] for name in get_close_matches(where[-1], everywhere, n=1)]
-        advice = f"the nearest is {nearest[0]}" if nearest else f"valid ones: {', '.join(names)}"
-        return f"unknown key {'.'.join(where)}; {advice}"
-    message = detail["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
-    if detail["type"] == "model_type":
-        return f"{'.'.join(where)}: a section with keys below it is needed, not {detail['input']!r}"
-    if detail["type"] in ("value_error", "missing"):
-        return f"{'.'.join(where) or 'configuration'}: {message}"
-    return f"{'.'.join(where) or 'configuration'}: {message}, not {detail['input']!r}"
+def _unknown(where: list[str]) -> str:
+    """One clause for an unknown key, with the nearest that there is."""
+    names = _fields_of(where[:-1])
+    everywhere = {key.rsplit(".", 1)[-1]: key for key in StudyConfig().flat()}
+    nearest = [".".join([*where[:-1], name]) for name in get_close_matches(where[-1], names, n=1)]
+    nearest += [everywhere[name] for name in get_close_matches(where[-1], everywhere, n=1)]
+    advice = f"the nearest is {nearest[0]}" if nearest else f"valid ones: {', '.join(names)}"
+    return f"unknown key {'.'.join(where)}; {advice}"
+
+
+def _nullable() -> set[str]:
+    """Keys that may be null."""
+    sections = {name: getattr(StudyConfig(), name) for name in StudyConfig.model_fields}
+    return {
+        f"{section}.{name}"
+        for section, values in sections.items()
+        if isinstance(values, BaseModel)
+        for name, field in type(values).model_fields.items()
+        if type(None) in get_args(field.annotation)
+    }
 
 
 def _fields_of(section: list[str]) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "AllocationConfig",
@@ -38,6 +39,30 @@ _STORES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databrick
 Ticker = Annotated[str, Field(min_length=1)]
 
 
+def _finite(value: Any) -> Any:
+    """Refuse NaN and infinity also where any value may stand, which pydantic does not look into."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"a finite number is needed, not {value}")
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        try:
+            _finite(part)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from None
+    return value
+
+
+Free = Annotated[Any, AfterValidator(_finite)]
+
+
+def _writable(value: Any) -> Any:
+    """Dates as texts: a search is kept in a form that has none."""
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+Choice = Annotated[Free, AfterValidator(_writable)]
+
+
 def _in_order(start: dt.date | None, end: dt.date | None) -> None:
     if start is not None and end is not None and start >= end:
         raise ValueError(f"start {start} must lie before end {end}")
@@ -63,7 +88,7 @@ class DataConfig(Section):
     calendar: str | None = Field(
         default="XNYS", description="exchange calendar that says which sessions exist; null: none"
     )
-    policies: dict[str, Any] = Field(
+    policies: dict[str, Free] = Field(
         default_factory=dict, description="what to do about each kind of defect; the default is to fail"
     )
 
@@ -132,7 +157,7 @@ class ForecastingConfig(Section):
     )
     lookback: int = Field(default=120, ge=1, description="trading days of returns the predictor sees")
     scaled: bool = Field(default=True, description="standardise with scales fitted in the training window")
-    options: dict[str, Any] = Field(default_factory=dict, description="arguments of the predictor")
+    options: dict[str, Free] = Field(default_factory=dict, description="arguments of the predictor")
 
 
 class TrainingConfig(Section):
@@ -146,7 +171,7 @@ class TrainingConfig(Section):
         default="decision",
         description="decision (paper) | regret | net_utility | sharpe | mse | spo_plus | {loss: weight}",
     )
-    loss_options: dict[str, dict[str, Any]] = Field(default_factory=dict, description="arguments of losses by name")
+    loss_options: dict[str, dict[str, Free]] = Field(default_factory=dict, description="arguments of losses by name")
     two_stage: Literal["gradient", "least_squares"] = Field(
         default="gradient",
         description="how squared error is minimised: gradient, like the loss | least_squares",
@@ -178,6 +203,14 @@ class TrainingConfig(Section):
     def _distinct_seeds(self) -> Self:
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds must differ from one another")
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_train_on(self) -> Self:
+        if self.validation_samples >= self.samples and not self.expanding:
+            raise ValueError(
+                f"validation_samples of {self.validation_samples} leave none of {self.samples} samples to train on"
+            )
         return self
 
 
@@ -246,7 +279,7 @@ class ExecutionConfig(Section):
 class SweepConfig(Section):
     """A search over values, judged on the days before the test span alone."""
 
-    space: dict[str, list[Any] | dict[Literal["low", "high", "log"], float | bool]] = Field(
+    space: dict[str, list[Choice] | dict[Literal["low", "high", "log"], float | bool]] = Field(
         default_factory=dict,
         description="dotted key: [choices], or {low: .., high: .., log: true}; whole numbers stay whole",
     )

@@ -29,7 +29,9 @@ Backend = Literal["sequential", "loky", "dask", "ray"]
 # How often ray may lose the worker of one piece of work before it gives up; dask has its own setting.
 _RETRIES = 3
 _PATIENCE_S = 20
-# How long a ray cluster may be without workers before a study ends; new ones may be on their way.
+# How long results are waited for before the cluster is looked at.
+_LOOK_S = 20
+# How long a cluster may be without workers before a study ends; new ones may be on their way.
 _DESERTED_S = 300
 _RESUME = "resume the study: what was finished is kept"
 
@@ -150,8 +152,7 @@ def _dask(
     call: _Call[Argument, Result], calls: Sequence[tuple[int, str, Argument]], address: str
 ) -> Iterator[tuple[int, Result]]:
     try:
-        from distributed import Client, as_completed
-        from distributed.client import FutureCancelledError
+        from distributed import CancelledError, Client
         from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker, NoWorkerError
     except ImportError as error:
@@ -167,9 +168,12 @@ def _dask(
         except TimeoutError as error:
             raise ConfigError(f"the dask cluster at {address} has no workers; start some") from error
         names = {client.submit(call, *each, pure=False): each[1] for each in calls}
+        waiting = set(names)
         try:
-            for _, result in as_completed(list(names), loop=client.loop, with_results=True):
-                yield result
+            while waiting:
+                finished, waiting = _wait_for_dask(client, waiting, address)
+                for future in finished:
+                    yield future.result()
         except (KilledWorker, NoWorkerError) as error:
             name = next(name for future, name in names.items() if future.key == error.task)
             if isinstance(error, KilledWorker):
@@ -177,8 +181,24 @@ def _dask(
             else:  # only where the scheduler has a bound: distributed.scheduler.no-workers-timeout
                 reason = f"it had no worker for {error.timeout:.0f} s"
             raise PortfolioError(f"{name}: dask gave up, for {reason}; {_RESUME}") from error
-        except (FutureCancelledError, CommClosedError) as error:
+        except (CancelledError, CommClosedError) as error:
             raise PortfolioError(f"the dask cluster at {address} was lost; start it again and {_RESUME}") from error
+
+
+def _wait_for_dask(client: Any, waiting: set[Any], address: str) -> tuple[set[Any], set[Any]]:
+    """Futures that are finished, one at least, and those that are not."""
+    from distributed import wait
+
+    while True:
+        try:
+            with client.as_current():
+                finished, unfinished = wait(waiting, timeout=_LOOK_S, return_when="FIRST_COMPLETED")
+            return finished, unfinished
+        except TimeoutError:  # the work takes long, or the workers are gone: dask itself would wait for ever
+            try:
+                client.wait_for_workers(1, timeout=_DESERTED_S)
+            except TimeoutError as error:
+                raise PortfolioError(_deserted("dask", address)) from error
 
 
 def _ray(
@@ -191,12 +211,10 @@ def _ray(
         names = {remote.remote(shared, *each): each[1] for each in pickled}
         waiting, deserted_s = list(names), 0
         while waiting:
-            finished, waiting = ray.wait(waiting, num_returns=1, timeout=_PATIENCE_S)
-            deserted_s = 0 if finished or ray.cluster_resources().get("CPU") else deserted_s + _PATIENCE_S
+            finished, waiting = ray.wait(waiting, num_returns=1, timeout=_LOOK_S)
+            deserted_s = 0 if finished or ray.cluster_resources().get("CPU") else deserted_s + _LOOK_S
             if deserted_s >= _DESERTED_S:  # ray itself would wait for ever
-                raise PortfolioError(
-                    f"the ray cluster at {address} had no worker for {deserted_s} s; start some and {_RESUME}"
-                )
+                raise PortfolioError(_deserted("ray", address))
             for done in finished:
                 try:
                     yield ray.get(done)
@@ -235,6 +253,10 @@ def _run_on_ray(call: _Call[Argument, Result], position: int, name: str, argumen
     worker would compile those first.
     """
     return call(position, name, pickle.loads(argument))
+
+
+def _deserted(backend: Backend, address: str) -> str:
+    return f"the {backend} cluster at {address} had no worker for {_DESERTED_S} s; start some and {_RESUME}"
 
 
 def _require_listener(backend: Backend, address: str) -> None:

@@ -48,6 +48,11 @@ class RunFolder:
         """Name of the run, unique in its folder."""
         return self.path.name
 
+    @property
+    def reference(self) -> str:
+        """What the command line finds the run by without being told its folder of runs."""
+        return self.name if self.path.parent == Path("runs") else str(self.path)
+
     @classmethod
     def create(cls, config: StudyConfig, prices: pd.DataFrame, flags: pd.DataFrame) -> RunFolder:
         """Make a new folder under ``tracking.folder`` with what a resumption needs."""

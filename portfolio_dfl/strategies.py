@@ -105,7 +105,7 @@ def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Poli
         "horizon": allocation.horizon,
         "risk_aversion": allocation.risk_aversion,
         "turnover_limit": np.inf if allocation.turnover_limit is None else allocation.turnover_limit,
-        "limits": build_limits(config),
+        "limits": build_limits(config, returns.shape[1]),
         "transaction_cost": allocation.transaction_cost,
         "solver": allocation.solver,
     }
@@ -164,7 +164,7 @@ def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> Pred
         risk_aversion=allocation.risk_aversion,
         turnover_limit=allocation.turnover_limit,
         transaction_cost=allocation.transaction_cost,
-        limits=build_limits(config),
+        limits=build_limits(config, n_assets),
         solver=allocation.solver,
     )
     make = TwoStagePolicy if two_stage else DecisionFocusedPolicy
@@ -184,12 +184,25 @@ def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> Pred
     )
 
 
-def build_limits(config: StudyConfig) -> list[Limit]:
-    """Limits of weights that plans obey beside long only."""
+def build_limits(config: StudyConfig, n_assets: int) -> list[Limit]:
+    """Limits of weights that plans obey beside long only.
+
+    Raises
+    ------
+    ConfigError
+        If no portfolio of so many assets is fully invested within them.
+    """
     from portfolio_dfl.allocation.limits import BoxLimits
 
     largest = config.allocation.max_weight
-    return [] if largest is None else [BoxLimits(0.0, largest)]
+    if largest is None:
+        return []
+    if n_assets * largest < 1.0 - 1e-12:
+        raise ConfigError(
+            f"allocation.max_weight={largest:g} leaves {n_assets} assets with {n_assets * largest:.4g} of the wealth "
+            f"at most; raise it to {1.0 / n_assets:.4g} or more, use more data.tickers, or set it to null"
+        )
+    return [BoxLimits(0.0, largest)]
 
 
 def build_estimator(config: StudyConfig) -> CovarianceEstimator:

@@ -20,7 +20,7 @@ from portfolio_dfl.strategies import Lane, build_limits, build_trained_policy, l
 from portfolio_dfl.study_data import Span, decision_span, load_panel
 from portfolio_dfl.study_result import StudyResult
 from portfolio_dfl.study_stages import Progress, evaluate, record, train, walk
-from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.tracking.provenance import git_commit, versions
 
 if TYPE_CHECKING:
@@ -139,15 +139,12 @@ def resume_study(
 
 
 def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
-    from portfolio_dfl.allocation.limits import Limits
-    from portfolio_dfl.allocation.refusals import check_limits
-
     panel = load_panel(config)
     span = decision_span(config, panel.returns)
     for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
         if lane.trained:
             build_trained_policy(config, lane, len(panel.tickers))
-    check_limits(Limits.collect(len(panel.tickers), build_limits(config)))  # rules that learn nothing have limits too
+    build_limits(config, len(panel.tickers))  # rules that learn nothing have limits too
     _open_store(config)  # nor is anything written while no store answers
     return RunFolder.create(config, panel.prices, panel.report.to_frame()), panel, span
 
@@ -181,7 +178,7 @@ def _tracked(
         **versions(),
     }
     tags = {"kind": "study", "run_folder": folder.name, "mlflow.source.name": "portfolio-dfl", **facts}
-    with closed_on_signal(), folder.held(), ExitStack() as stack:
+    with closed_on_signal(), folder.held(), _continued_by(folder), ExitStack() as stack:
         earlier = store.find_run({"run_folder": folder.name})
         parent = stack.enter_context(tracked_run(store, folder.name, resume=earlier, tags=tags))
         parent.log_params(config.flat())
@@ -191,6 +188,17 @@ def _tracked(
             for lane in lanes(config)
         }
         yield parent, facts, children
+
+
+@contextmanager
+def _continued_by(folder: RunFolder) -> Iterator[None]:
+    """Tell how a study goes on that its store broke off."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(
+            f"{error}; once that is mended, `portfolio-dfl resume {folder.reference}` continues the study"
+        ) from error
 
 
 def _open_store(config: StudyConfig) -> StudyStore:

@@ -67,12 +67,14 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
     if needed - 1 > last:
         raise ConfigError(
             f"the first decision needs {needed} returns before it and one after it, the data have {len(days)}; "
-            "use more data, a shorter forecasting.lookback or allocation.horizon, or fewer training.samples"
+            f"most of them for {_largest_need(config)}: lower it, or use more data"
         )
-    if config.allocation.horizon > len(days):
-        raise ConfigError(
-            f"allocation.horizon of {config.allocation.horizon} days is longer than the data, {len(days)} returns"
-        )
+    ahead = {"allocation.horizon": config.allocation.horizon}
+    if "perfect_foresight" in config.backtest.strategies:
+        ahead["training.realised_window"] = config.training.realised_window
+    for key, length in ahead.items():
+        if length > len(days):
+            raise ConfigError(f"{key} of {length} days is longer than the data, {len(days)} returns")
     first = needed - 1
     if config.backtest.start is not None:
         first = int(days.searchsorted(pd.Timestamp(config.backtest.start)))
@@ -95,13 +97,36 @@ def first_decision(config: StudyConfig) -> int:
     """Number of returns, the decision date's included, that the first decision of a study needs."""
     from portfolio_dfl.data.windows import returns_needed
 
-    training, window = config.training, config.covariance.window
-    if not any(lane.trained for lane in lanes(config)):
-        return window
+    training, window, lookback = config.training, config.covariance.window, config.forecasting.lookback
+    if not _trains(config):
+        return max(window, lookback) if _averages_the_past(config) else window
     return returns_needed(
         training.samples,
-        lookback=config.forecasting.lookback,
+        lookback=lookback,
         covariance_window=window,
         horizon=config.allocation.horizon,
         realised_window=training.realised_window,
     )
+
+
+def _trains(config: StudyConfig) -> bool:
+    return any(lane.trained for lane in lanes(config))
+
+
+def _averages_the_past(config: StudyConfig) -> bool:
+    return "historical_mean_variance" in config.backtest.strategies
+
+
+def _largest_need(config: StudyConfig) -> str:
+    """The setting that asks for the most returns before the first decision, with its value."""
+    needs = {"covariance.window": config.covariance.window}
+    if _trains(config) or _averages_the_past(config):
+        needs["forecasting.lookback"] = config.forecasting.lookback
+    if _trains(config):
+        needs |= {
+            "training.samples": config.training.samples,
+            "training.realised_window": config.training.realised_window,
+            "allocation.horizon": config.allocation.horizon,
+        }
+    key = max(needs, key=needs.__getitem__)
+    return f"{key}={needs[key]}"

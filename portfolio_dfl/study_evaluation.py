@@ -116,7 +116,7 @@ def _regrets(
                 returns,
                 risk_aversion=config.allocation.risk_aversion,
                 turnover_limit=config.allocation.first_turnover_limit,
-                limits=build_limits(config),
+                limits=build_limits(config, returns.shape[1]),
                 realised=RollingCovariance(window, ridge=0.0),
                 solver=config.allocation.solver,
             )

@@ -94,12 +94,14 @@ class StudyResult:
 
     @property
     def limits_note(self) -> str:
-        """How far the strategy that is never traded drifted beyond a largest weight; nothing where there is none."""
+        """How far the strategy that is never traded drifted beyond a largest weight; nothing where it did not."""
         largest = self.config.allocation.max_weight
         held = next((lane.label for lane in self.lanes if lane.strategy == "buy_and_hold"), None)
         if largest is None or held is None:
             return ""
         reached = float(self.ledgers[held].weights.to_numpy().max())
+        if reached <= largest:
+            return ""
         return (
             f"{held} is bound by no limit: its largest weight was {reached:.1%}, "
             f"the others aim at {largest:.1%} at most."

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,10 @@ import pandas as pd
 from portfolio_dfl.config import StudyConfig
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.interruption import closed_on_signal, uninterrupted
-from portfolio_dfl.strategies import build_trained_policy, lanes
+from portfolio_dfl.strategies import build_limits, build_trained_policy, lanes
 from portfolio_dfl.study_data import decision_span, first_decision, load_panel
 from portfolio_dfl.study_stages import Progress
-from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.walk import WalkTask, take_walk
 
 if TYPE_CHECKING:
@@ -80,10 +80,8 @@ def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> Sweep
     section = config.sweep
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
-    for key, choices in section.space.items():
-        for value in choices if isinstance(choices, list) else (choices["low"], choices["high"]):
-            _changed(config, {key: value})
-    known, start, end = _validation(config)
+    variants = _variants(config)
+    known, start, end = _validation(config, variants)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder = config.tracking.folder
     name = f"{config.name}-{_digest(config, known)}"
@@ -149,7 +147,18 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     return float(np.mean(scores))
 
 
-def _validation(config: StudyConfig) -> tuple[pd.DataFrame, pd.Timestamp, pd.Timestamp]:
+def _variants(config: StudyConfig) -> list[StudyConfig]:
+    """The configuration with one value of the space changed: to each choice of a list, to both ends of a range."""
+    return [
+        _changed(config, {key: value})
+        for key, choices in config.sweep.space.items()
+        for value in (choices if isinstance(choices, list) else (choices["low"], choices["high"]))
+    ]
+
+
+def _validation(
+    config: StudyConfig, variants: Sequence[StudyConfig]
+) -> tuple[pd.DataFrame, pd.Timestamp, pd.Timestamp]:
     """Returns known at the first test decision, and the first and last validation date."""
     returns = load_panel(config).returns
     first = decision_span(config, returns).dates[0]
@@ -163,6 +172,8 @@ def _validation(config: StudyConfig) -> tuple[pd.DataFrame, pd.Timestamp, pd.Tim
             f"decision needs {needed}; use fewer days or a later backtest.start"
         )
     build_trained_policy(config, lanes(_changed(config, {}))[0], returns.shape[1])  # or no trial could be judged
+    for variant in variants:
+        build_limits(variant, returns.shape[1])
     return known, known.index[begin], known.index[last]
 
 
@@ -188,7 +199,7 @@ def _judged(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
 
 @contextmanager
 def _held(folder: Path, name: str) -> Iterator[None]:
-    """Keep other processes from the same search."""
+    """Keep other processes from the same search, and tell how it goes on if its store breaks it off."""
     from filelock import FileLock, Timeout
 
     try:
@@ -196,21 +207,30 @@ def _held(folder: Path, name: str) -> Iterator[None]:
     except Timeout as error:
         raise TrackingError(f"another process is working on sweep {name}; wait for it or stop it") from error
     with lock:
-        yield
+        try:
+            yield
+        except StoreError as error:
+            raise StoreError(f"{error}; once that is mended, the same sweep goes on where it stopped") from error
 
 
 def _open_study(folder: Path, name: str) -> optuna.Study:
     """The search, new or from before; trials that were running when its process died are given up."""
     import optuna
     from filelock import FileLock
+    from sqlalchemy.exc import SQLAlchemyError
 
-    with FileLock(folder / ".sweeps.lock", timeout=300):  # several first users would each create the tables
-        study = optuna.create_study(
-            storage=f"sqlite:///{(folder / 'sweeps.db').resolve()}",
-            study_name=name,
-            direction="maximize",
-            load_if_exists=True,
-        )
+    file = (folder / "sweeps.db").resolve()
+    try:
+        with FileLock(folder / ".sweeps.lock", timeout=300):  # several first users would each create the tables
+            study = optuna.create_study(
+                storage=f"sqlite:///{file}", study_name=name, direction="maximize", load_if_exists=True
+            )
+    except (SQLAlchemyError, RuntimeError) as error:  # the latter for tables of another version of Optuna
+        reason = str(error).strip().partition("\n")[0]
+        raise TrackingError(
+            f"Optuna cannot open {file}: {reason}; restore it, move it away to search anew, or choose another "
+            "tracking.folder"
+        ) from error
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     return study

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from portfolio_dfl.data.dates import looks_like_dates
-from portfolio_dfl.data.layouts import wide_prices
+from portfolio_dfl.data.layouts import FILE, wide_prices
 from portfolio_dfl.data.numerals import DecimalMark, decimal_mark
 from portfolio_dfl.errors import DataError
 
@@ -76,7 +76,8 @@ def read_prices_file(
     Returns
     -------
     DataFrame
-        One column a ticker, dates as found in the index; ``attrs["notes"]`` says what had to be decided.
+        One column a ticker, dates as found in the index; ``attrs["notes"]`` says what had to be decided,
+        ``attrs["file"]`` is the file's name, for errors found later.
 
     Raises
     ------
@@ -88,9 +89,11 @@ def read_prices_file(
         raise DataError(f"no price file at {path}: check the path")
     try:
         frame, mark = _read(path, separator, decimal)
-        return wide_prices(frame, ticker=ticker or ticker_of(path), price=price, decimal=mark)
+        wide = wide_prices(frame, ticker=ticker or ticker_of(path), price=price, decimal=mark)
     except DataError as error:
         raise DataError(f"{path.name}: {error}") from error
+    wide.attrs[FILE] = path.name
+    return wide
 
 
 def _read(path: Path, separator: str | None, decimal: DecimalMark | None) -> tuple[pd.DataFrame, DecimalMark]:

@@ -8,7 +8,8 @@ ticker, price.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from portfolio_dfl.data.dates import looks_like_dates
 from portfolio_dfl.data.numerals import DecimalMark, is_blank, read_numbers
 from portfolio_dfl.errors import DataError
 
-__all__ = ["notes_of", "wide_prices"]
+__all__ = ["FILE", "naming_file", "notes_of", "wide_prices"]
 
 _ADJUSTED = ("adj close", "adjusted close", "adjclose", "close adj", "adj close price")
 _PLAIN = (
@@ -45,11 +46,24 @@ _DATES = ("date", "data", "datum", "fecha", "day", "datetime", "timestamp", "tim
 _TICKERS = ("ticker", "symbol", "tic", "asset", "instrument", "code", "name", "permno", "isin")
 _TUPLE = re.compile(r"^\(\s*['\"](.*?)['\"]\s*,\s*['\"](.*?)['\"]\s*\)$")
 _NOTES = "notes"
+#: Where the ``attrs`` of a frame keep the name of the file it was read from.
+FILE = "file"
 
 
 def notes_of(frame: pd.DataFrame) -> list[str]:
     """What the readers of a frame had to decide, kept in its ``attrs``."""
     return list(frame.attrs.get(_NOTES, []))
+
+
+@contextmanager
+def naming_file(frame: pd.DataFrame) -> Iterator[None]:
+    """Let errors of the block begin with the file that a frame was read from, where it was read from one."""
+    try:
+        yield
+    except DataError as error:
+        if FILE not in frame.attrs:
+            raise
+        raise DataError(f"{frame.attrs[FILE]}: {error}") from error
 
 
 def wide_prices(

@@ -12,6 +12,7 @@ import pandas as pd
 
 from portfolio_dfl.data.cleaning import clean_prices
 from portfolio_dfl.data.flags import PanelReport
+from portfolio_dfl.data.layouts import naming_file
 from portfolio_dfl.data.policies import Policies
 from portfolio_dfl.data.tidy import Day, tidy_prices
 from portfolio_dfl.errors import DataError
@@ -136,8 +137,9 @@ def build_panel(
     chosen = Policies.of(policies)
     tidy = tidy_prices(raw, tickers=tickers, start=start, end=end, calendar=calendar)
     cleaned = clean_prices(tidy, chosen, calendar)
-    if cleaned.failures:
-        raise DataError(cleaned.refusal())
-    if len(cleaned.prices) < 2:
-        raise DataError("one date of prices is left, returns need two: widen start and end")
+    with naming_file(raw):
+        if cleaned.failures:
+            raise DataError(cleaned.refusal())
+        if len(cleaned.prices) < 2:
+            raise DataError("one date of prices is left, returns need two: widen start and end")
     return PricePanel(cleaned.prices, cleaned.report)

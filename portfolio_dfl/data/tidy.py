@@ -12,7 +12,7 @@ import pandas as pd
 
 from portfolio_dfl.data.dates import calendar_days
 from portfolio_dfl.data.flags import Flag, brief
-from portfolio_dfl.data.layouts import notes_of, wide_prices
+from portfolio_dfl.data.layouts import naming_file, notes_of, wide_prices
 from portfolio_dfl.data.numerals import read_numbers
 from portfolio_dfl.data.sessions import exchange_zone
 from portfolio_dfl.errors import DataError
@@ -94,6 +94,17 @@ def tidy_prices(
     first, last = as_day(start, "start"), as_day(end, "end")
     if first is not None and last is not None and first > last:
         raise DataError(f"start {start} lies after end {end}")
+    with naming_file(raw):
+        return _tidy(raw, tickers, first, last, calendar)
+
+
+def _tidy(
+    raw: pd.DataFrame,
+    tickers: Sequence[str] | None,
+    first: pd.Timestamp | None,
+    last: pd.Timestamp | None,
+    calendar: str | None,
+) -> TidyPrices:
     wide = wide_prices(raw)
     notes = [Flag("reading", note, "note") for note in notes_of(wide)]
     wide = _select(wide, tickers)
@@ -107,7 +118,7 @@ def tidy_prices(
     kept &= True if first is None else (days >= first)
     kept &= True if last is None else (days <= last)
     if not kept.any():
-        raise DataError(_outside(days, start, end))
+        raise DataError(_outside(days, first, last))
     wide, days = wide[kept], days[kept].as_unit("ns")
     prices, unreadable = _to_numbers(wide.set_axis(days, axis=0))
     if not prices.index.is_monotonic_increasing:
@@ -160,9 +171,11 @@ def _refuse_impossible(days: pd.DatetimeIndex) -> None:
         raise DataError(f"row {row + 1} of the table is dated {days[row]:%Y-%m-%d}: correct the date")
 
 
-def _outside(days: pd.DatetimeIndex, start: Day | None, end: Day | None) -> str:
+def _outside(days: pd.DatetimeIndex, first: pd.Timestamp | None, last: pd.Timestamp | None) -> str:
     span = f"{days.min():%Y-%m-%d} to {days.max():%Y-%m-%d}"
-    return f"no prices between {start or 'the beginning'} and {end or 'the end'}: the source has {span}"
+    start = "the beginning" if first is None else f"{first:%Y-%m-%d}"
+    end = "the end" if last is None else f"{last:%Y-%m-%d}"
+    return f"no prices between {start} and {end}: the source has {span}"
 
 
 def _to_numbers(wide: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Flag, ...]]:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.findings import explain_findings
 
 if TYPE_CHECKING:
     from portfolio_dfl.tasks.records import TaskResult
@@ -69,6 +70,7 @@ def run_task(
     try:
         return validate_call(function)(**fixed, **(settings or {}), reduced=reduced, folder=folder)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"task {name}: {where} = {first['input']!r}: {first['msg']}") from error
+        clauses = explain_findings(error.errors(), settings or {})
+        raise ConfigError(f"task {name}: {'; '.join(clauses)}") from error
+    except MemoryError as error:
+        raise ConfigError(f"task {name} does not fit in memory: {error}; use smaller sizes") from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_some
 
 if TYPE_CHECKING:
@@ -72,11 +72,14 @@ def epoch(
         If horizon, batch or repeats is not positive, the horizon too long, or tickers is a list of none.
     DataError
         If the prices do not serve.
+    TrackingError
+        If ``folder`` takes no results.
     """
     require_some(tickers=tickers)
     require_least(1, horizon=horizon, batch=batch, repeats=repeats)
     first, last = (None if day is None else str(day) for day in (start, end))
     samples = _samples(source, tickers, first, last, horizon)
+    require_place(_NAME, folder)
     train = _trainer(samples, horizon, batch)
     train()
     clock = []

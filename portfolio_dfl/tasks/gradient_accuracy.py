@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_positive, require_some
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def gradient_accuracy(
     ------
     ConfigError
         For sizes that are not pairs, scales or instances that are not positive, a list of nothing, or an unknown peer.
+    TrackingError
+        If ``folder`` takes no results.
     """
     from portfolio_dfl.tasks.peers import find_peers
 
@@ -82,6 +84,7 @@ def gradient_accuracy(
     if reduced:
         instances, peer_limit_s = min(instances, 3), min(peer_limit_s, 1.0)
     here, absent = find_peers(peers)
+    require_place(_NAME, folder)
     rows: list[dict[str, object]] = []
     spent: dict[str, tuple[int, float]] = {}
     for n, m in chosen:

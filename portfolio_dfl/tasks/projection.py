@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_positive
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ def projection(
     ------
     ConfigError
         For an unknown kind or peer, sizes below two or that do not make chains, none at all, or no repeats.
+    TrackingError
+        If ``folder`` takes no results.
     """
     from portfolio_dfl.tasks.peers import find_peers
 
@@ -93,6 +95,7 @@ def projection(
     if reduced:
         repeats, peer_limit_s = min(repeats, 7), min(peer_limit_s, 0.2)
     here, absent = find_peers(peers)
+    require_place(f"projection-{kind}", folder)
     last: dict[str, tuple[int, float]] = {}
     rows: list[dict[str, object]] = []
     for n in chosen:

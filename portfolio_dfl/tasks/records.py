@@ -10,16 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.notebook import PrintedResult
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["TaskResult", "describe_machine", "paper_layout", "save_task"]
+__all__ = ["TaskResult", "describe_machine", "paper_layout", "require_place", "save_task"]
 
 _EXPERIMENT = "tasks"
 
@@ -121,6 +123,35 @@ def paper_layout(
         for line in cells
     ]
     return "\n".join([text[0], "─" * max(map(len, text)), *text[1:]])
+
+
+def require_place(name: str, root: str | os.PathLike[str]) -> None:
+    """Try the folder and the MLflow store of a task's results: what could not be kept need not be measured.
+
+    Parameters
+    ----------
+    name : str
+        Name of the task.
+    root : path
+        Folder of runs.
+
+    Raises
+    ------
+    TrackingError
+        If the folder takes no files, or the store cannot be opened.
+    """
+    from portfolio_dfl.tracking.mlflow_store import open_store
+
+    folder = Path(root) / "tasks" / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise TrackingError(
+            f"{folder} cannot be written to: {error.strerror}; choose another folder of runs"
+        ) from error
+    open_store(root, experiment=_EXPERIMENT)
 
 
 def save_task(result: TaskResult, root: str | os.PathLike[str]) -> TaskResult:

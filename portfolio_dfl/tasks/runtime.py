@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
-from portfolio_dfl.tasks.settings import require_least, require_positive
+from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
+from portfolio_dfl.tasks.settings import fits_memory, require_least, require_memory, require_positive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,7 +56,8 @@ def runtime(
     peers : sequence of str, optional
         Layers of :mod:`portfolio_dfl.tasks.peers`; by default all that are installed.
     peer_limit_s : float
-        A peer is left out of the horizons after one call took longer than this many seconds.
+        A peer is left out of the horizons after one call took longer than this many seconds; all of them from a
+        horizon on whose dense matrices exceed the memory.
     seed : int
     reduced : bool
         Fewer horizons and repeats.
@@ -72,7 +73,9 @@ def runtime(
     ------
     ConfigError
         For horizons or repeats that are not positive, a negative batch, one asset, a list of no horizons, or an
-        unknown peer.
+        unknown peer; or for sizes that exceed the memory.
+    TrackingError
+        If ``folder`` takes no results.
     """
     from portfolio_dfl.tasks.peers import find_peers
 
@@ -83,10 +86,18 @@ def runtime(
     chosen = list(horizons if horizons is not None else _HORIZONS[:3] if reduced else _HORIZONS)
     if reduced:
         repeats, batch = min(repeats, 7), min(batch, 24)
+    for horizon in chosen:
+        require_memory(_size_of_date(horizon, n_assets, repeats), f"horizons={horizon} with n_assets={n_assets}")
+    for horizon in batch_horizons if batch else ():
+        what = f"batch={batch} at batch_horizons={horizon} with n_assets={n_assets}"
+        require_memory(_size_of_batch(horizon, n_assets, batch), what)
     here, absent = find_peers(peers)
+    require_place(_NAME, folder)
     rows: list[dict[str, object]] = []
     able = list(here)
     for horizon in chosen:
+        if not fits_memory(_size_for_peers(horizon, n_assets)):
+            able.clear()
         rows += _one_date(horizon, n_assets, repeats, able, peer_limit_s, seed)
     for horizon in batch_horizons if batch else ():
         rows += _batch(horizon, n_assets, batch, max(3, repeats // 4), seed)
@@ -112,6 +123,22 @@ def runtime(
         ),
         folder,
     )
+
+
+def _size_of_date(horizon: int, n_assets: int, repeats: int) -> float:
+    """Bytes that one date takes in all layers: as measured, but for the problems' own numbers."""
+    problems = 8.0 * (repeats + 2) * (horizon * n_assets + 20 * n_assets + 3 * n_assets**2)
+    return problems + (9000.0 + 330.0 * n_assets) * horizon * n_assets
+
+
+def _size_of_batch(horizon: int, n_assets: int, batch: int) -> float:
+    """Bytes that a batch takes, as measured."""
+    return (2200.0 + 40.0 * n_assets) * batch * horizon * n_assets
+
+
+def _size_for_peers(horizon: int, n_assets: int) -> float:
+    """Bytes of the dense matrices that peers are given, of those in between, and of the factors they make."""
+    return 120.0 * (2.0 * horizon * n_assets) ** 2
 
 
 def _problems(count: int, horizon: int, n_assets: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_positive
 
 if TYPE_CHECKING:
@@ -67,11 +67,14 @@ def smoothing(
     ------
     ConfigError
         For a δ or a number of instances that is not positive, no δ at all, or fewer than two variables.
+    TrackingError
+        If ``folder`` takes no results.
     """
     require_least(2, n=n)
     require_least(1, instances=instances)
     require_least(0, seed=seed)
     require_positive(deltas=deltas)
+    require_place(_NAME, folder)
     if reduced:
         instances, deltas = min(instances, 10), tuple(deltas)[::2]
     rows = []

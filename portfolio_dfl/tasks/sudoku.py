@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, save_task
+from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_positive, require_some
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def sudoku(
         For another n, a number that is not positive, an unknown method or none, or more puzzles than there are.
     TrainingError
         If a loss is not finite.
+    TrackingError
+        If ``folder`` takes no results.
     """
     from portfolio_dfl.tasks.peers import PEERS, find_peers
 
@@ -113,6 +115,7 @@ def sudoku(
             raise ConfigError(f"no method is called {name!r}; known are ours; ours, plug-in; {', '.join(PEERS)}")
     if not able:
         raise ConfigError(f"none of the methods is installed: {', '.join(absent)}")
+    require_place(f"sudoku-{n}", folder)
 
     data = _data(n, settings, seed)
     layers = {name: _layer(n, settings["pattern"], name, seed) for name in able}

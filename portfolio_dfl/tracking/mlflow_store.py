@@ -1,7 +1,7 @@
 """MLflow records: one experiment a study, a parent run a configuration, a child run a strategy and seed.
 
 Everything goes through an explicit client: neither ``MLFLOW_*`` environment variables nor an active run of
-the caller redirect what is written here, and nothing here changes them. Only the process that runs the study
+the caller redirect what is written here, and nothing here changes them for long. Only the process that runs the study
 writes.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from portfolio_dfl.interruption import uninterrupted
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["StudyStore", "TrackedRun", "download_model", "open_store", "tracked_run"]
+__all__ = ["StoreError", "StudyStore", "TrackedRun", "download_model", "open_store", "tracked_run"]
 
 # The store's own limits on one request.
 _METRICS_A_BATCH = 1000
@@ -35,6 +36,11 @@ _SERVER_PATIENCE_S = 10.0
 # Stores that leave it to their users where artifacts lie: MLflow's own choice is the working directory.
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 _ERROR = "error"
+_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+
+
+class StoreError(TrackingError):
+    """A store that was open did not take or give what it should: work that had begun can go on later."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +105,10 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
         if _is_server(uri):
             _require_answer(uri)
         elif uri.partition("://")[0].partition("+")[0] in _DATABASES:
-            _require_database(uri)
+            _require_database(uri, None)
             location = artifacts
+        elif uri.partition("://")[0] == "databricks":
+            _require_credentials(uri)
         return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, location))
     root.mkdir(parents=True, exist_ok=True)
     database = root / "mlflow.db"
@@ -109,7 +117,8 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
     with FileLock(str(root / ".mlflow.lock"), timeout=300):
         if not database.exists():
             _create(database)
-        return StudyStore(local, experiment, _experiment_id(_client(local), experiment, artifacts))
+        _require_database(local, database)
+        return StudyStore(local, experiment, _experiment_id(_client(local, database), experiment, artifacts))
 
 
 def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | None = None) -> Path:
@@ -128,7 +137,7 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
         raise TrackingError(f"no MLflow store in {folder}, so no {model}; name the folder of runs it was registered in")
     store = uri or f"sqlite:///{database}"
     with _reported(f"the request for {model}"):
-        source = _client(store).get_model_version(name, version).source
+        source = _client(store, database if uri is None else None).get_model_version(name, version).source
         return Path(download_artifacts(artifact_uri=source, tracking_uri=store))
 
 
@@ -272,11 +281,13 @@ def _end_after(error: BaseException, run: TrackedRun) -> None:
         error.add_note(f"run {run.run_id} could not be ended: {trouble}")
 
 
-def _client(uri: str) -> MlflowClient:
+def _client(uri: str, file: Path | None = None) -> MlflowClient:
+    """A client; ``file`` is the store of a folder of runs, which nobody gave a URI of."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     import logging
 
+    from alembic.util import CommandError
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
     from sqlalchemy.exc import SQLAlchemyError
@@ -285,15 +296,19 @@ def _client(uri: str) -> MlflowClient:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    except CommandError as error:
+        raise _unopened(uri, file, f"another version of MLflow wrote it ({error})") from error
     except (MlflowException, SQLAlchemyError) as error:
-        raise _unopened(uri, error) from error
+        raise _unopened(uri, file, error) from error
 
 
-def _unopened(uri: str, error: Exception) -> TrackingError:
+def _unopened(uri: str, file: Path | None, error: object) -> TrackingError:
     reason = str(error).strip().partition("\n")[0]
-    return TrackingError(
-        f"MLflow cannot open {uri}: {reason}; correct tracking.uri, or set it to null for a local store"
-    )
+    if file is None:
+        advice = "correct tracking.uri, or set it to null for a local store"
+    else:
+        advice = "restore it, move it away for a new store, or choose another folder of runs"
+    return TrackingError(f"MLflow cannot open {file or uri}: {reason}; {advice}")
 
 
 def _create(database: Path) -> None:
@@ -341,7 +356,7 @@ def _require_answer(uri: str) -> None:
         ) from error
 
 
-def _require_database(uri: str) -> None:
+def _require_database(uri: str, file: Path | None) -> None:
     """Connect once, for the same reason."""
     from sqlalchemy import create_engine, make_url
     from sqlalchemy.exc import SQLAlchemyError
@@ -356,7 +371,24 @@ def _require_database(uri: str) -> None:
         finally:
             engine.dispose()
     except (SQLAlchemyError, ImportError, OSError, ValueError) as error:
-        raise _unopened(uri, error) from error
+        raise _unopened(uri, file, error) from error
+
+
+def _require_credentials(uri: str) -> None:
+    """Look for what Databricks is entered with; MLflow itself would ask for it in half a page."""
+    import logging
+
+    from mlflow.exceptions import MlflowException
+    from mlflow.utils import databricks_utils
+
+    logging.getLogger("mlflow.utils.databricks_utils").setLevel(logging.ERROR)
+    try:
+        databricks_utils.get_databricks_host_creds(uri)  # type: ignore[no-untyped-call]
+    except MlflowException as error:
+        raise TrackingError(
+            f"MLflow finds no credentials for {uri}; run `databricks auth login` or set DATABRICKS_HOST and "
+            "DATABRICKS_TOKEN, correct tracking.uri, or set it to null for a local store"
+        ) from error
 
 
 @contextmanager
@@ -364,10 +396,39 @@ def _reported(what: str) -> Iterator[None]:
     from mlflow.exceptions import MlflowException
 
     try:
-        with uninterrupted():
+        with uninterrupted(), _impatient():
             yield
     except MlflowException as error:
-        raise TrackingError(f"MLflow did not take {what}: {error}") from error
+        raise StoreError(f"MLflow did not take {what}: {_reason(error)}") from error
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Try a server that fails for one minute and not for four, unless the user has set another number of tries.
+
+    For as long no signal is heard, and what a server that comes back later missed is recorded when the study goes on.
+    """
+    if _RETRIES in os.environ:
+        yield
+        return
+    os.environ[_RETRIES] = "5"
+    try:
+        yield
+    finally:
+        del os.environ[_RETRIES]
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in one line; of requests, whom they went to and what came of the last."""
+    text = str(error).strip().partition("\n")[0]
+    request = re.match(r"API request to (\w+://[^/\s]+)", text)
+    if request is None:
+        return text
+    # What requests raises holds what urllib3 raised, which holds the reason.
+    raised = error.__context__
+    inner = raised.args[0] if raised is not None and raised.args else None
+    reason = getattr(inner, "reason", None) or raised or text
+    return f"the server at {request[1]} failed: {str(reason).rpartition(': ')[2]}"
 
 
 def _short(value: Any) -> str:

@@ -52,6 +52,7 @@ def test_config_prints_yaml_that_run_would_read() -> None:
     assert yaml.safe_load(shown.stdout)["training"]["epochs"] == 3
 
 
+AVERAGES = ["--set", "backtest.strategies=[historical_mean_variance]"]
 RULES = ["--set", "backtest.strategies=[minimum_variance, perfect_foresight]"]
 SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.start=2018-01-02"]
 
@@ -64,15 +65,28 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["run", "--set", "backtest.start=2020-02-31"], "backtest.start"),
         (["run", "--set", "data.tickers=[MTUM]"], "at least two tickers"),
         (["run", "--set", "data.source=absent.csv"], "absent.csv"),
-        (["run", "--set", "allocation.horizon=1000000000"], "use more data"),
-        (["run", "--set", "forecasting.lookback=1000000000"], "use more data"),
+        (["run", "--set", "allocation.horizon=1000000000"], "allocation.horizon=1000000000: lower it, or use more"),
+        (["run", "--set", "forecasting.lookback=1000000000"], "forecasting.lookback=1000000000: lower it"),
+        (["run", "--set", "covariance.window=100000"], "most of them for covariance.window=100000: lower it"),
+        (["run", "--set", "training.realised_window=100000"], "training.realised_window=100000: lower it"),
+        (["run", *RULES, "--set", "covariance.window=100000"], "most of them for covariance.window=100000: lower it"),
+        (["run", *AVERAGES, "--set", "forecasting.lookback=9999"], "most of them for forecasting.lookback=9999"),
+        (
+            ["run", *RULES, "--set", "training.realised_window=9999"],
+            "training.realised_window of 9999 days is longer than the data, 2263 returns",
+        ),
         (
             ["run", *RULES, "--set", "allocation.horizon=1000000000"],
             "1000000000 days is longer than the data, 2263 returns",
         ),
+        (["run", "--set", "training.validation_samples=120"], "leave none of 120 samples to train on"),
         (["sweep", *SEARCH, "--set", "forecasting.predictor=foo"], "unknown predictor 'foo'"),
         (["train", "--set", "training.loss=foo"], "unknown loss 'foo'"),
         (["compare", "--set", "forecasting.predictor=foo"], "unknown predictor 'foo'"),
+        (["run", "--set", "allocation.max_weight=0.05"], "allocation.max_weight=0.05 leaves 5 assets with 0.25 of the"),
+        (["run", *RULES, "--set", "allocation.max_weight=0.05"], "raise it to 0.2 or more"),
+        (["sweep", *SEARCH, "--set", "allocation.max_weight=0.05"], "allocation.max_weight=0.05 leaves 5 assets"),
+        (["sweep", *SEARCH, "--set", "sweep.space={allocation.max_weight: [0.5, 0.05]}"], "allocation.max_weight=0.05"),
         (["sweep"], "sweep.space is empty"),
         (["resume", "absent"], "no run absent"),
         (["backtest", "absent"], "no run absent"),
@@ -107,10 +121,15 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["run", "--set", "tracking.folder=/sys/x"], "/sys/x"),
         (["run", "--set", "tracking.uri=nonsense"], "no MLflow store"),
         (["run", "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers at http://127.0.0.1:1"),
+        (
+            ["run", "--set", "tracking.uri=databricks"],
+            "MLflow finds no credentials for databricks; run `databricks auth",
+        ),
+        (["run", "--set", "tracking.uri=databricks://me"], "MLflow finds no credentials for databricks://me; run"),
         (["train", "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers"),
         (["sweep", *SEARCH, "--set", "tracking.uri=http://127.0.0.1:1"], "no MLflow server answers"),
         (["run", "--set", "tracking.register_as=a/b"], "must not hold / or :"),
-        (["train", "--set", "training.samples=99999"], "use more data"),
+        (["train", "--set", "training.samples=99999"], "training.samples=99999: lower it, or use more data"),
         (["compare", "--set", "evaluation.bootstrap=5"], "too few for an interval"),
         (["sweep", "--set", "sweep.space={foo: [1]}"], "unknown key foo"),
         (["sweep", "--set", "sweep.space={training.epochs: []}"], "training.epochs"),
@@ -224,6 +243,48 @@ def test_a_file_in_the_place_of_a_folder_is_named(
         ["data", "list", "--folder", str(file)],
     ):
         assert str(file) in leaves_with_one_line(words, monkeypatch, capsys)
+
+
+DAYS = (2, 3, *range(6, 11), *range(13, 18))
+TABLE = "Date,A,B\n" + "".join(f"2020-01-{day:02},1.1,2.1\n" for day in DAYS)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("2020-01-99,1.1,2.1", "prices.csv: cannot read '2020-01-99' as a date like the others"),
+        (",1.1,2.1", "prices.csv: row 13 of the table has prices but no date"),
+        ("2020-01-03,1.3,2.1", "prices.csv: two different prices for one date: A 2020-01-03"),
+        ("1020-01-03,1.3,2.1", "prices.csv: row 13 of the table is dated 1020-01-03"),
+    ],
+)
+def test_a_file_with_a_wrong_row_is_named(
+    row: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the file was read without complaint and its dates are looked at later."""
+    file = tmp_path / "prices.csv"
+    file.write_text(f"{TABLE}{row}\n")
+    for words in (["data", "check"], ["data", "show"], ["data", "fetch", "x", "--source"]):
+        assert message in leaves_with_one_line([*words, str(file)], monkeypatch, capsys)
+    assert message in leaves_with_one_line(["run", "--set", f"data.source={file}"], monkeypatch, capsys)
+
+
+def test_prices_that_no_policy_admits_are_named_by_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(f"{TABLE}2020-01-21,-1,2.1\n")
+    shown = leaves_with_one_line(["run", "--set", f"data.source={file}"], monkeypatch, capsys)
+    assert shown.startswith("error: prices.csv: ")
+
+
+def test_a_spoilt_file_of_searches_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "sweeps.db"
+    file.write_text("no database")
+    words = ["sweep", *SEARCH, "--set", f"tracking.folder={tmp_path}"]
+    assert f"Optuna cannot open {file}: " in leaves_with_one_line(words, monkeypatch, capsys)
 
 
 def test_no_snapshots_yet_is_no_error(

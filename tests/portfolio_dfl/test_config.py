@@ -47,15 +47,35 @@ def test_a_later_override_wins_and_can_mend_a_file(tmp_path: Path) -> None:
         ("training.epoch=5", "unknown key training.epoch; the nearest is training.epochs"),
         ("epochs=5", "the nearest is training.epochs"),
         ("trainin.epochs=5", "the nearest is training"),
-        ("training.epochs=five", "training.epochs: input should be a valid integer"),
-        ("training.epochs=0", "training.epochs: input should be greater than or equal to 1"),
+        ("training.epochs=five", "training.epochs: a whole number is needed, not 'five'"),
+        ("training.epochs=0", "training.epochs: a number of at least 1 is needed, not 0"),
         ("training.epochs", "write dotted.key=value"),
         ("=5", "write dotted.key=value"),
         ("data.start=2020-13-01", "the value of data.start is not valid YAML"),
         ("data.source.x=1", "source holds a single value"),
-        ("allocation.risk_aversion=.nan", "allocation.risk_aversion: input should be"),
+        ("allocation.risk_aversion=.nan", "allocation.risk_aversion: a finite number is needed, not nan"),
         ("allocation.turnover_limit=[0.1]", "turnover_limit has 1 numbers for 5 stages"),
-        ("allocation.turnover_limit=0", "should be greater than 0"),
+        ("allocation.turnover_limit=0", "a number above 0 or null is needed, not 0"),
+        ("allocation.turnover_limit=.nan", "allocation.turnover_limit: a finite number or null is needed, not nan"),
+        ("allocation.turnover_limit=.inf", "allocation.turnover_limit: a finite number or null is needed, not inf"),
+        ("allocation.turnover_limit=x", "allocation.turnover_limit: a number or a list or null is needed, not 'x'"),
+        ("allocation.turnover_limit=[1, .nan, x]", "limit.1: a finite number is needed, not nan; "),
+        ("allocation.turnover_limit=[1, .nan, x]", "allocation.turnover_limit.2: a number is needed, not 'x'"),
+        ("allocation.max_weight=2", "allocation.max_weight: a number of at most 1 or null is needed, not 2"),
+        ("evaluation.cost_levels=[.nan]", "evaluation.cost_levels.0: a finite number is needed, not nan"),
+        ("evaluation.cost_levels=[]", "evaluation.cost_levels: a list of at least 1 is needed, not []"),
+        ("training.loss={mse: .nan}", "training.loss.mse: a finite number is needed, not nan"),
+        ("training.loss=3", "training.loss: text or keys with a value each is needed, not 3"),
+        ("training.loss_options={sharpe: {floor: .inf}}", "loss_options.sharpe.floor: a finite number is needed, not"),
+        ("training.warm_start=7", "training.warm_start: true or false is needed, not 7"),
+        ("forecasting.options={hidden: [.nan]}", "forecasting.options.hidden: 0: a finite number is needed, not nan"),
+        ("backtest.lag=.nan", "backtest.lag: 0 or 1 is needed, not nan"),
+        ("data.start=soon", "data.start: a date such as 2020-01-31 or null is needed, not 'soon'"),
+        ("tracking.folder=3", "tracking.folder: a path is needed, not 3"),
+        ("sweep.space={training.epochs: 5}", "sweep.space.training.epochs: a list or keys with a value each is needed"),
+        ("sweep.space={training.epochs: {low: .nan, high: 3}}", "training.epochs.low: a finite number is needed, not"),
+        ("sweep.space={training.epochs: {lo: 1, high: 3}}", "epochs.lo: only 'low', 'high' or 'log' may stand here"),
+        ("sweep.space={training.ridge: [1, .nan]}", "sweep.space.training.ridge.1: a finite number is needed, not nan"),
         ("data.tickers=[VTI]", "at least two tickers"),
         ("data.tickers=[VTI, AGG, VTI]", "named twice: VTI"),
         ("training.seeds=[1, 1]", "seeds must differ"),
@@ -69,6 +89,14 @@ def test_an_unusable_override_is_refused_with_its_key(override: str, message: st
     with pytest.raises(ConfigError, match=r".*") as caught:
         load_config(None, values)
     assert message in str(caught.value)
+    for word in ("input", "should be", "constrained", "[float", "list[", "dict["):  # how pydantic would put it
+        assert word not in str(caught.value)
+
+
+def test_dates_of_a_search_are_kept_as_texts() -> None:
+    """What keeps the search knows no dates."""
+    config = load_config(None, ["sweep.space={backtest.end: [2018-05-01]}"])
+    assert config.sweep.space == {"backtest.end": ["2018-05-01"]}
 
 
 def test_dates_must_be_in_order() -> None:
@@ -79,6 +107,11 @@ def test_dates_must_be_in_order() -> None:
 def test_all_mistakes_are_named_at_once() -> None:
     with pytest.raises(ConfigError, match=r"(?s)(?=.*training\.epoch;).*allocation\.horizon"):
         load_config(None, ["training.epoch=1", "allocation.horizon=0"])
+
+
+def test_an_impossible_date_in_a_file_is_found_by_its_line() -> None:
+    with pytest.raises(ConfigError, match=r"2020-02-31 is no date: day is out of range for month at line 2, column 10"):
+        StudyConfig.from_yaml("backtest:\n  start: 2020-02-31\n")
 
 
 def test_a_key_given_twice_in_a_file_is_refused() -> None:

@@ -45,6 +45,28 @@ _RAY_CLUSTER = """
     sys.stdin.read()
     ray.shutdown()
 """
+# Its worker, once lost, stays away.
+_LONELY_DASK_CLUSTER = """
+    import asyncio, sys
+    from distributed import Scheduler
+    async def serve():
+        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+            options = ["--no-nanny", "--no-dashboard", "--nthreads", "1", "--local-directory", sys.argv[1]]
+            worker = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "distributed.cli.dask_worker", scheduler.address, *options,
+                stderr=asyncio.subprocess.DEVNULL,
+            )
+            try:
+                while not scheduler.workers:
+                    await asyncio.sleep(0.05)
+                print(scheduler.address, flush=True)
+                await asyncio.to_thread(sys.stdin.read)
+            finally:
+                if worker.returncode is None:
+                    worker.kill()
+                await worker.wait()
+    asyncio.run(serve())
+"""
 _DASK_CLUSTER = """
     import sys
     from distributed import LocalCluster
@@ -83,6 +105,12 @@ def _cluster(script: str, folder: Path) -> Iterator[str]:
 def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("distributed")
     yield from _cluster(_DASK_CLUSTER, tmp_path_factory.mktemp("dask"))
+
+
+@pytest.fixture
+def lonely_dask_address(tmp_path: Path) -> Iterator[str]:
+    pytest.importorskip("distributed")
+    yield from _cluster(_LONELY_DASK_CLUSTER, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +167,16 @@ def die_once(place: Path) -> int:
         place.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return os.getpid()
+
+
+def linger(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+    time.sleep(1)
 
 
 def die(place: Path) -> int:
@@ -246,6 +284,34 @@ def test_a_call_that_kills_every_worker_is_given_up_with_its_name(
     backend, address = connection
     with pytest.raises(PortfolioError, match=rf"the deadly one: {backend} gave up.*resume the study"):
         list(fan_out(die, [tmp_path], names=["the deadly one"], backend=backend, address=address))
+
+
+def test_a_cluster_that_stays_without_workers_is_waited_for_no_longer_than_a_bound(
+    lonely_dask_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the scheduler has none of its own, which is usual."""
+    monkeypatch.setattr("portfolio_dfl.execution._LOOK_S", 1)
+    monkeypatch.setattr("portfolio_dfl.execution._DESERTED_S", 1)
+    options = {"names": ["one"], "backend": "dask", "address": lonely_dask_address}
+    with pytest.raises(PortfolioError, match=r"dask cluster at .* had no worker for 1 s; start some and resume"):
+        list(fan_out(die, [tmp_path], **options))
+    monkeypatch.setattr("portfolio_dfl.execution._PATIENCE_S", 1)
+    with pytest.raises(ConfigError, match=r"dask cluster at .* has no workers; start some"):
+        list(fan_out(square, [1], **options))
+
+
+def test_a_cluster_that_is_lost_is_said_to_be_lost(lonely_dask_address: str, tmp_path: Path) -> None:
+    cluster = busy_worker(str(tmp_path / "cluster.py"))
+    with pytest.raises(PortfolioError, match=r"dask cluster at .* was lost; start it again and resume"):
+        list(fan_out(kill, [cluster], names=["one"], backend="dask", address=lonely_dask_address))
+
+
+def test_work_that_takes_longer_than_a_look_at_the_cluster_is_waited_for(
+    connection: tuple[Backend, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, address = connection
+    monkeypatch.setattr("portfolio_dfl.execution._LOOK_S", 1)
+    assert list(fan_out(linger, [2.5], names=["one"], backend=backend, address=address)) == [(0, 2.5)]
 
 
 def test_a_process_that_dies_is_said_to_have_died(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from portfolio_dfl.backtest.deflation import deflated_sharpe
 from portfolio_dfl.backtest.regret import decision_regret
 from portfolio_dfl.config import STRATEGIES, StudyConfig, load_config
 from portfolio_dfl.data.sources import EmbeddedSource
-from portfolio_dfl.errors import AllocationError, ConfigError, DataError, PortfolioError, TrackingError
+from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError
 from portfolio_dfl.live import advise
 from portfolio_dfl.risk import RollingCovariance, estimate_path
 from portfolio_dfl.run_folder import RunFolder
@@ -463,8 +463,8 @@ def test_rules_keep_a_largest_weight_but_for_the_one_that_never_trades(tmp_path:
 @pytest.mark.parametrize(
     ("overrides", "error", "message"),
     [
-        (["allocation.max_weight=0.1"], AllocationError, "no portfolio is fully invested"),
-        (["allocation.max_weight=0.1", RULES], AllocationError, "no portfolio is fully invested"),
+        (["allocation.max_weight=0.1"], ConfigError, "allocation.max_weight=0.1 leaves .* raise it to 0.2"),
+        (["allocation.max_weight=0.1", RULES], ConfigError, "allocation.max_weight"),
         (["backtest.start=2018-01-10"], ConfigError, "the earliest start is"),
         (["backtest.start=2020-01-10", "backtest.end=2020-02-01"], ConfigError, "no decision date lies between"),
         (["allocation.horizon=300"], ConfigError, "use more data"),

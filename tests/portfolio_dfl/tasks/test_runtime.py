@@ -30,3 +30,9 @@ def test_senseless_sizes_are_refused(tmp_path: Path) -> None:
         runtime(horizons=(0,), folder=tmp_path)
     with pytest.raises(ConfigError, match="no peer is called"):
         runtime(horizons=(1,), peers=["nobody"], folder=tmp_path)
+
+
+def test_peers_are_left_out_where_their_dense_matrices_do_not_fit(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("portfolio_dfl.tasks.runtime.fits_memory", lambda size: False)
+    result = runtime(horizons=(2,), repeats=1, batch=0, folder=runs)
+    assert set(result.rows["layer"]) == {"ours", "ours, PIQP as black box", "PIQP, bare solve"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from importlib import import_module
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from portfolio_dfl.config import assignments
-from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.tasks.catalogue import TASKS, run_task
 from portfolio_dfl.tasks.records import paper_layout
 from portfolio_dfl.tasks.timing import time_side_by_side
@@ -22,8 +23,10 @@ from portfolio_dfl.tasks.timing import time_side_by_side
     [
         ("projection", {}, "no task is called"),
         ("smoothing", {"delta": 1.0}, "the nearest is deltas"),
+        ("runtime", {"horizons": 3}, "task runtime: horizons: a list is needed, not 3"),
+        ("runtime", {"horizons": [5, "x"], "n_assets": math.nan}, "horizons.1: a whole .*; n_assets: a finite number"),
         ("projection-chain", {"kind": "simplex"}, "no setting 'kind'"),
-        ("smoothing", {"n": "many"}, "n = 'many'"),
+        ("smoothing", {"n": "many"}, "task smoothing: n: a whole number is needed, not 'many'"),
     ],
 )
 def test_wrong_names_and_settings_are_refused(name: str, settings: dict[str, object], message: str, runs: Path) -> None:
@@ -67,6 +70,47 @@ def test_numbers_without_meaning_and_lists_of_nothing_are_refused_at_once(
     with pytest.raises(ConfigError, match=expected):
         run_task(name, assignments([assignment]), folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("horizons=[10, 100000000]", "horizons=100000000 with n_assets=7 takes some .* GB of this machine's"),
+        ("n_assets=1000000", "horizons=10 with n_assets=1000000 takes"),
+        ("repeats=1000000000000", "horizons=10 with n_assets=7 takes"),
+        ("batch=1000000000", "batch=1000000000 at batch_horizons=10 with n_assets=7 takes"),
+        ("batch_horizons=[100000000]", "batch=120 at batch_horizons=100000000 with n_assets=7 takes"),
+    ],
+)
+def test_sizes_beyond_the_memory_are_refused_at_once(assignment: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run_task("runtime", assignments([assignment]), folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_that_the_memory_does_not_take_are_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise MemoryError("unable to allocate 7 TiB")
+
+    monkeypatch.setattr("portfolio_dfl.tasks.smoothing.require_place", fill)
+    with pytest.raises(ConfigError, match="task smoothing does not fit in memory: unable to allocate 7 TiB"):
+        run_task("smoothing", folder=tmp_path)
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("what", ["a file for a folder", "no store"])
+def test_a_place_that_takes_no_results_is_named_before_the_work(
+    name: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("the work began")
+
+    for first in ("_errors", "_measure", "_trainer", "_one_date", "_data"):
+        monkeypatch.setattr(import_module(f"portfolio_dfl.tasks.{TASKS[name][0]}"), first, work, raising=False)
+    spoilt = tmp_path / ("tasks" if what == "a file for a folder" else "mlflow.db")
+    spoilt.write_text("neither folder nor store")
+    with pytest.raises(TrackingError, match=str(spoilt)):
+        run_task(name, folder=tmp_path)
 
 
 def test_every_number_and_list_of_a_task_is_tried() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 import textwrap
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
@@ -16,7 +18,7 @@ import mlflow
 import pytest
 
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.tracking.mlflow_store import StudyStore, open_store, tracked_run
+from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, download_model, open_store, tracked_run
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +116,29 @@ def test_a_server_that_does_not_answer_is_named_at_once(tmp_path: Path) -> None:
         open_store(tmp_path, experiment="study", uri="http://127.0.0.1:9")
 
 
+def test_a_server_that_is_gone_is_named_by_its_address_and_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    run = TrackedRun(StudyStore("http://127.0.0.1:9", "study", "1"), "0" * 32)
+    with pytest.raises(TrackingError, match=r"^MLflow did not take metrics: the server at http://127.0.0.1:9 failed: "):
+        run.log_metrics({"loss": 1.0})
+
+
+@pytest.mark.parametrize("chosen", [None, "2"])
+def test_a_server_is_tried_for_a_minute_or_as_often_as_the_user_says(
+    store: StudyStore, chosen: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+    monkeypatch.delenv(name, raising=False)
+    if chosen is not None:
+        monkeypatch.setenv(name, chosen)
+    seen = []
+    monkeypatch.setattr(mlflow.MlflowClient, "log_batch", lambda *_, **__: seen.append(os.environ[name]))
+    with tracked_run(store, "main") as run:
+        run.log_metrics({"loss": 1.0})
+    assert seen == [chosen or "5"]
+    assert os.environ.get(name) == chosen
+
+
 def test_what_is_no_server_of_mlflow_is_named_at_once(tmp_path: Path) -> None:
     """Something that answers, though not in HTTP; and an address that is none."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -142,6 +167,32 @@ def test_a_store_that_cannot_be_opened_is_named(uri: str, tmp_path: Path) -> Non
         uri = f"sqlite:///{tmp_path / 'text.db'}"
     with pytest.raises(TrackingError, match=rf"^MLflow cannot open {re.escape(uri)}: .*; correct tracking\.uri"):
         open_store(tmp_path, experiment="study", uri=uri)
+
+
+def spoil(file: Path, how: str) -> None:
+    """Put something else in the place of a folder's store."""
+    if how == "a folder":
+        file.mkdir()
+    elif how == "bytes":
+        file.write_bytes(bytes(range(256)) * 10)
+    else:
+        with closing(sqlite3.connect(file)) as database, database:
+            database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+            database.execute("INSERT INTO alembic_version VALUES ('later')")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("how", ["bytes", "a folder", "a later version"])
+def test_a_local_store_that_cannot_be_opened_is_named_by_its_file(how: str, tmp_path: Path) -> None:
+    """Nobody gave a URI that could be corrected."""
+    file = tmp_path / "mlflow.db"
+    spoil(file, how)
+    with pytest.raises(TrackingError, match=rf"^MLflow cannot open {re.escape(str(file))}: .*move it away") as caught:
+        open_store(tmp_path, experiment="study")
+    assert "tracking.uri" not in str(caught.value)
+    if file.is_file():
+        with pytest.raises(TrackingError, match=rf"^MLflow cannot open {re.escape(str(file))}: "):
+            download_model(tmp_path, "models:/decisions/1")
 
 
 def test_another_database_leaves_artifacts_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
