@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from dxpp_core.arguments import own_numbers
 from portfolio_dfl.allocation import black_box
 from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
@@ -142,13 +143,22 @@ def _constants(aversion: float, limit: float, rate: float, H: int, N: int) -> tu
 def _numbers(tensor: Tensor) -> _Array:
     """The tensor's own numbers, or a copy of them where they do not lie one after the other."""
     try:
+        array: _Array = own_numbers(tensor)
+    except RuntimeError:
+        array = _forced_numbers(tensor)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _forced_numbers(tensor: Tensor) -> _Array:
+    """The numbers of a view that negates; an error for what holds none."""
+    try:
         array: _Array = tensor.numpy(force=True)
     except RuntimeError as error:
         raise AllocationError(
             "the layer takes tensors that hold numbers, which inside a transform of torch.func they do not: "
             f"give it a batch, and differentiate with torch.autograd ({error})"
         ) from error
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    return array
 
 
 def _refuse_tangents(*tensors: Tensor | None) -> None:

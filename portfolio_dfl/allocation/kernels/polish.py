@@ -8,7 +8,7 @@ become stiff springs (κ) in the matrix of `block_factor`. Repeating
 
     solve  H dv + 1 dν = r₁ + Bᵀκ r₂,   then   dy = κ (B dv − r₂)
 
-on the residuals r₁, r₂ of the true system removes the spring's bias: each round gains six to seven digits, and rows
+on the residuals r₁, r₂ of the true system removes the spring's bias: each round gains some five digits, and rows
 that repeat one another do no harm (their multipliers stay where the solver left them).
 """
 
@@ -41,8 +41,9 @@ __all__ = [
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
 
-# Stiffness of a spring relative to the mean curvature of the objective.
-_STIFFNESS = 1e7
+# Stiffness of a spring relative to the mean curvature of the objective. A stiffer one has less bias, but its rounding
+# errors in the factor, which grow from stage to stage, then cost more rounds than that saves.
+_STIFFNESS = 1e6
 _ROUNDS = 12
 # A residual of this, relative to the right-hand side, is as good as zero.
 _ROUNDING = 1e-15
@@ -168,43 +169,34 @@ def assemble_springs(P: _Array, active: Active, system: System) -> None:
 
 
 @inner
-def _gaps(P: _Array, active: Active, eq: Equalities) -> float:
+def _gaps(P: _Array, active: Active, system: System, eq: Equalities) -> float:
     """Write the residuals of the active set's system; return the largest."""
     H, N = eq.x.shape
     K = P.shape[0]
-    x = eq.x
+    x, tie, theta, gamma = eq.x, eq.tie, eq.theta, system.gamma
     worst = 0.0
+    # Without branches: multipliers of conditions that do not hold are zero, and so is γ of trades without one.
     for s in range(H):
         P_s = P[s if K > 1 else 0]
+        before = x[s - 1] if s > 0 else eq.before
         total = 0.0
         spent = 0.0
         for i in range(N):
             total += x[s, i]
-            change = x[s, i] - (x[s - 1, i] if s > 0 else eq.before[i])
-            trade = active.trade[s, i]
-            eq.tie_gap[s, i] = 0.0
-            if trade == 0:
-                eq.tie_gap[s, i] = -change
-                worst = max(worst, abs(change))
-            elif trade != 2:
-                spent += trade * change
-            eq.right[s, i] = 0.0
-            if active.hold[s, i] == 0:
-                value = eq.f[s, i] - eq.nu[s]
-                for k in range(N):
-                    value -= P_s[i, k] * x[s, k]
-                if trade == 0:
-                    value -= eq.tie[s, i]
-                elif trade != 2:
-                    value -= trade * eq.theta[s]
-                if s + 1 < H:
-                    trade = active.trade[s + 1, i]
-                    if trade == 0:
-                        value += eq.tie[s + 1, i]
-                    elif trade != 2:
-                        value += trade * eq.theta[s + 1]
-                eq.right[s, i] = value
-                worst = max(worst, abs(value))
+            change = x[s, i] - before[i]
+            spent += gamma[s, i] * change
+            gap = -change if active.trade[s, i] == 0 else 0.0
+            eq.tie_gap[s, i] = gap
+            worst = max(worst, abs(gap))
+        for i in range(N):
+            value = eq.f[s, i] - eq.nu[s] - tie[s, i] - gamma[s, i] * theta[s]
+            if s + 1 < H:
+                value += tie[s + 1, i] + gamma[s + 1, i] * theta[s + 1]
+            for k in range(N):
+                value -= P_s[i, k] * x[s, k]
+            value = value if active.hold[s, i] == 0 else 0.0
+            eq.right[s, i] = value
+            worst = max(worst, abs(value))
         eq.gap[s] = eq.total[s] - total
         eq.theta_gap[s] = eq.budget[s] - spent if active.spent[s] == 1 else 0.0
         worst = max(worst, abs(eq.gap[s]), abs(eq.theta_gap[s]))
@@ -212,39 +204,45 @@ def _gaps(P: _Array, active: Active, eq: Equalities) -> float:
 
 
 @inner
+def _push(active: Active, system: System, eq: Equalities) -> None:
+    """Add to the right-hand side what the springs answer to the gaps of their rows."""
+    H, N = eq.x.shape
+    right = eq.right
+    for s in range(H):
+        strength = system.kappa[s] * eq.theta_gap[s]
+        for i in range(N):
+            push = system.m[s, i] * eq.tie_gap[s, i] + strength * system.gamma[s, i]
+            right[s, i] += push
+            if s > 0:
+                right[s - 1, i] -= push
+    for s in range(H):
+        for i in range(N):
+            right[s, i] = right[s, i] if active.hold[s, i] == 0 else 0.0
+
+
+@inner
 def refine(P: _Array, active: Active, system: System, eq: Equalities, size: float) -> float:
     """Improve x, ν, tie and θ until the residual is rounding beside ``size`` or stops falling; return it."""
     H, N = eq.x.shape
-    worst = _gaps(P, active, eq)
+    worst = _gaps(P, active, system, eq)
     for _ in range(_ROUNDS):
         if worst <= _ROUNDING * size:
             break
-        right = eq.right
-        for s in range(H):
-            for i in range(N):
-                push = system.m[s, i] * eq.tie_gap[s, i]
-                push += system.kappa[s] * system.gamma[s, i] * eq.theta_gap[s]
-                right[s, i] += push
-                if s > 0:
-                    right[s - 1, i] -= push
-        for s in range(H):
-            for i in range(N):
-                if active.hold[s, i] != 0:
-                    right[s, i] = 0.0
-        solve_stages(system, right, eq.gap, eq.dx, eq.dnu)
+        _push(active, system, eq)
+        solve_stages(system, eq.right, eq.gap, eq.dx, eq.dnu)
         for s in range(H):
             eq.nu[s] += eq.dnu[s]
             spent = 0.0
             for i in range(N):
-                if active.hold[s, i] != 0:
-                    eq.dx[s, i] = 0.0
-                eq.x[s, i] += eq.dx[s, i]
-                change = eq.dx[s, i] - (eq.dx[s - 1, i] if s > 0 else 0.0)
+                move = eq.dx[s, i] if active.hold[s, i] == 0 else 0.0
+                eq.dx[s, i] = move
+                eq.x[s, i] += move
+                change = move - eq.dx[s - 1, i] if s > 0 else move
                 eq.tie[s, i] += system.m[s, i] * (change - eq.tie_gap[s, i])
                 spent += system.gamma[s, i] * change
             eq.theta[s] += system.kappa[s] * (spent - eq.theta_gap[s])
         before = worst
-        worst = _gaps(P, active, eq)
+        worst = _gaps(P, active, system, eq)
         if not worst < 0.25 * before:
             break
     return worst
