@@ -102,7 +102,8 @@ def start_dashboard(
     with socket.socket() as probe:
         if probe.connect_ex((_HOST, port)) == 0:
             raise TrackingError(f"port {port} is in use; choose another with --port")
-    uri = f"sqlite:///{database}"
+    uri, address = f"sqlite:///{database}", f"http://{_HOST}:{port}"
+    page, comparison = study_pages(uri, address)
     command = [
         sys.executable,
         "-m",
@@ -127,10 +128,8 @@ def start_dashboard(
             start_new_session=True,
         )
         _running.append(process)
-    address = f"http://{_HOST}:{port}"
     try:
         _await_answer(process, f"{address}/health", waiting)
-        page, comparison = study_pages(uri, address)
         if open_browser:
             webbrowser.open(page)
     except BaseException:

@@ -62,7 +62,8 @@ class StudyStore:
     @property
     def client(self) -> MlflowClient:
         """A client bound to this store, whatever the environment says."""
-        return _client(self.uri)
+        file = self.uri.removeprefix("sqlite:///")
+        return _client(self.uri, None if file == self.uri else Path(file))
 
     def find_run(self, tags: Mapping[str, str]) -> str | None:
         """Identifier of the newest run that has all these tags."""

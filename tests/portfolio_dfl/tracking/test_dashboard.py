@@ -90,6 +90,12 @@ def test_a_taken_port_and_a_missing_store_are_named(dashboard: Dashboard, tmp_pa
         start_dashboard(tmp_path, port=port)
 
 
+def test_what_is_no_store_is_named_before_a_server_starts(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").write_text("no database " * 50)
+    with pytest.raises(TrackingError, match=r"cannot open .*mlflow\.db.*move it away"):
+        start_dashboard(tmp_path, port=free_port())
+
+
 def processes_that_name(text: str) -> list[str]:
     """Command lines of running processes in which this text occurs."""
     found = []
