@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-import numpy as np
-
 from .base import EMPTY, Matrix, RawSolution, SolverProblem, Status
 
 __all__ = ["PIQP"]
@@ -72,9 +70,9 @@ class PIQP:
         result = solver.result
         found = _STATUS.get(status, Status.FAILED)
         raw = RawSolution(
-            np.array(result.x),
-            EMPTY if problem.b is None else np.array(result.y),
-            EMPTY if problem.h is None else np.array(result.z_u),
+            result.x.copy(),
+            EMPTY if problem.b is None else result.y.copy(),
+            EMPTY if problem.h is None else result.z_u.copy(),
             result.z_bu - result.z_bl if has_lb or has_ub else None,
             found,
             result.info.iter,
