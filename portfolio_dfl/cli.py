@@ -190,9 +190,11 @@ def task(
 ) -> None:
     """Measure one of the paper's tables here, other layers alongside: table, CSV, figure and MLflow run."""
     from portfolio_dfl.config import assignments
+    from portfolio_dfl.interruption import closed_on_signal
     from portfolio_dfl.tasks.catalogue import run_task
 
-    typer.echo(run_task(name, assignments(override or []), reduced=reduced, folder=folder))
+    with closed_on_signal():  # Lightning would hear a signal at the end of a step, and call that success
+        typer.echo(run_task(name, assignments(override or []), reduced=reduced, folder=folder))
 
 
 @app.command()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +85,15 @@ def test_training_lowers_the_loss_and_leaves_curves(runs: Path) -> None:
 def test_what_cannot_be_trained_is_named(settings: dict[str, object], message: str, runs: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         sudoku(**settings, folder=runs)  # type: ignore[arg-type]
+
+
+def test_a_termination_signal_ends_the_training_and_is_no_success(tmp_path: Path) -> None:
+    command = ["task", "sudoku", "--set", "n=2", "--set", "epochs=100000", "--set", "methods=[ours]"]
+    command = [sys.executable, "-m", "portfolio_dfl.cli", *command, "--folder", str(tmp_path)]
+    task = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (tmp_path / "mlflow.db").exists():
+        assert task.poll() is None
+        time.sleep(0.1)
+    time.sleep(3.0)
+    task.send_signal(signal.SIGTERM)
+    assert task.wait(timeout=60) == 128 + signal.SIGTERM
