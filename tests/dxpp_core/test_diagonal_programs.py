@@ -158,7 +158,7 @@ def test_a_weakly_active_bound_is_left_to_the_general_way_and_named() -> None:
 
 
 def test_directions_that_nothing_determines_are_found_by_its_factor() -> None:
-    n = 60
+    n = 1000
     flat = torch.ones(n, dtype=F64)
     flat[:2] = 0.0
     q = torch.zeros(n, dtype=F64)
@@ -169,6 +169,6 @@ def test_directions_that_nothing_determines_are_found_by_its_factor() -> None:
     assert [warning.kind for warning in found.warnings] == ["not unique"]
     assert torch.isfinite(gradient).all()
     expected = torch.zeros(n, dtype=F64)
-    expected[2:] = 1.0 / 58
+    expected[2:] = 1.0 / (n - 2)
     expected[5] -= 1.0
-    assert float((gradient - expected)[2:].abs().max()) <= 1e-12
+    assert float((gradient - expected).abs().max()) <= 1e-12
