@@ -32,7 +32,8 @@ def _is_pattern(known: SparsePattern, pointers: NDArray[Any], minors: NDArray[An
 def native_arrays(tensors: Sequence[Tensor | None]) -> list[NDArray[np.float64] | None] | None:
     """The numbers of dense tensors of float64 on the CPU; None if one is anything else."""
     try:
-        if tensors[0].layout is not torch.strided:  # type: ignore[union-attr]
+        P = tensors[0]
+        if P is None or P.layout is not torch.strided:
             return None
         arrays = [None if tensor is None else own_numbers(tensor) for tensor in tensors]
     except (AttributeError, TypeError, RuntimeError):

@@ -35,6 +35,18 @@ def make_problem(**arguments: object) -> Problem:
     return Problem({k: torch.as_tensor(v, dtype=torch.float64) for k, v in arguments.items() if v is not None})
 
 
+def solve_and_differentiate(data: Mapping[str, Tensor], seed: int) -> tuple[QPSolution, dict[str, Tensor]]:
+    """The solution, and dense gradients of a random linear loss of all its parts."""
+    found = solve_qp(**data)
+    generator = torch.Generator().manual_seed(seed)
+    parts = (found.x, found.y, found.z, found.z_box)
+    loss = torch.stack(
+        [(torch.randn(part.shape, generator=generator, dtype=part.dtype) * part).sum() for part in parts]
+    ).sum()
+    gradients = torch.autograd.grad(loss, list(data.values()), allow_unused=True)
+    return found, {name: g.to_dense() for name, g in zip(data, gradients, strict=True) if g is not None}
+
+
 def random_qp(n: int, m: int, seed: int, *, equalities: int | None = None) -> Problem:
     """The paper's recipe (section 4.1): P = P'P'ᵀ + 1e-6 I, the rest standard normal, x = 1 strictly feasible."""
     generator = torch.Generator().manual_seed(seed)

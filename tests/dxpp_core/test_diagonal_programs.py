@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from quadratic_programs import solve_and_differentiate
 
 from dxpp_core import QPSolution, black_box, solve_qp
 from dxpp_core.factorization.compact import CompactFactor
@@ -50,15 +51,6 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> dict
     return {name: tensor.requires_grad_() for name, tensor in tensors.items()}
 
 
-def _solve_and_differentiate(data: dict[str, torch.Tensor], seed: int) -> tuple[QPSolution, dict[str, torch.Tensor]]:
-    found = solve_qp(**data)
-    generator = torch.Generator().manual_seed(seed)
-    parts = (found.x, found.y, found.z, found.z_box)
-    loss = torch.stack([(torch.randn(part.shape, generator=generator, dtype=F64) * part).sum() for part in parts]).sum()
-    gradients = torch.autograd.grad(loss, list(data.values()), allow_unused=True)
-    return found, {name: g.to_dense() for name, g in zip(data, gradients, strict=True) if g is not None}
-
-
 def _was_compiled(found: QPSolution) -> bool:
     active = found._call.map().solved[0].point.active
     return active is not None and isinstance(active.factor, CompactFactor)
@@ -75,10 +67,10 @@ def _was_compiled(found: QPSolution) -> bool:
 )
 def test_compiled_loops_find_what_numpy_finds(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> None:
     data = _program(seed, n, m, p, bounds, flat)
-    found, gradients = _solve_and_differentiate(data, seed)
+    found, gradients = solve_and_differentiate(data, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(black_box, "settle", lambda *_: None)
-        general, expected = _solve_and_differentiate(data, seed)
+        general, expected = solve_and_differentiate(data, seed)
     assert not _was_compiled(general)
     for name in ("x", "y", "z", "z_box"):
         one, other = getattr(found, name), getattr(general, name)

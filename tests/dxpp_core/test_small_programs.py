@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from quadratic_programs import solve_and_differentiate
 
 from dxpp_core import (
     DoubleBackwardError,
@@ -57,15 +58,6 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str) -> dict[str, torch.
     return {name: torch.from_numpy(value).requires_grad_() for name, value in data.items()}
 
 
-def _solve_and_differentiate(data: dict[str, torch.Tensor], seed: int) -> tuple[QPSolution, dict[str, torch.Tensor]]:
-    found = solve_qp(**data)
-    generator = torch.Generator().manual_seed(seed)
-    parts = (found.x, found.y, found.z, found.z_box)
-    loss = torch.stack([(torch.randn(part.shape, generator=generator, dtype=F64) * part).sum() for part in parts]).sum()
-    gradients = torch.autograd.grad(loss, list(data.values()), allow_unused=True)
-    return found, {name: g for name, g in zip(data, gradients, strict=True) if g is not None}
-
-
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -76,14 +68,14 @@ def _solve_and_differentiate(data: dict[str, torch.Tensor], seed: int) -> tuple[
 )
 def test_all_ways_find_the_same(seed: int, n: int, m: int, p: int, bounds: str) -> None:
     data = _program(seed, n, m, min(p, n - 1), bounds)
-    first, gradients = _solve_and_differentiate(data, seed)
-    again, gradients_again = _solve_and_differentiate(data, seed)
+    first, gradients = solve_and_differentiate(data, seed)
+    again, gradients_again = solve_and_differentiate(data, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "SMALL_VARIABLES", 0)
         # Systems that were made the compiled way are not recognised.
         patch.setattr(recognition, "_small_systems", recognition.LeastRecentlyUsed(1))
         patch.setattr(recognition, "_latest_small", ((), None))
-        general, expected = _solve_and_differentiate(data, seed)
+        general, expected = solve_and_differentiate(data, seed)
     for found, its_gradients in ((first, gradients), (again, gradients_again)):
         for name in ("x", "y", "z", "z_box"):
             one, other = getattr(found, name), getattr(general, name)
