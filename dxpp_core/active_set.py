@@ -18,6 +18,8 @@ from .sensitivity import ActiveRows, KKTSolution, hold, largest, refine, solve_b
 from .units import ScaledVectors
 
 __all__ = [
+    "CORRECTIONS",
+    "FROM_NOTHING",
     "LIMITS",
     "WEAK",
     "Certificate",
@@ -34,7 +36,9 @@ Mask = NDArray[np.bool_]
 
 # In the equilibrated program, a multiplier or slack of at most this is zero: the row is weakly active if both are.
 WEAK = 1e-10
-_CORRECTIONS = 12
+CORRECTIONS = 12
+# And of a set that starts empty.
+FROM_NOTHING = 20
 # A polished point solves its equality-constrained program up to this residual, relative to the terms it is made of.
 _EXACT = 1e-10
 # Its rows hold more closely: a larger residual there means rows that are almost, but not quite, multiples of each
@@ -68,7 +72,8 @@ class Certificate:
 class Point:
     """A primal-dual point of a scaled program with its active set.
 
-    ``active`` is None until its factor is needed, ``certificate`` unless the polish found it.
+    ``active`` is None until its factor is needed, ``certificate`` unless the polish found it; ``direct``: found without
+    a solver.
     """
 
     x: Vector
@@ -82,6 +87,7 @@ class Point:
     polished: bool = False
     weak: bool = False
     corrections: int = 0
+    direct: bool = False
     certificate: Certificate | None = None
 
     @property
@@ -147,15 +153,24 @@ def guess_active(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z
     return Point(x, y, z_box, rows, lower, upper, slack)
 
 
-def settle(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Point | None:
-    """Guess, polish and certify a compact program by compiled loops; None where it is not a plain case."""
+def settle(
+    system: System,
+    vectors: ScaledVectors,
+    x: Vector = _NOTHING,
+    y: Vector = _NOTHING,
+    z_box: Vector | None = None,
+) -> Point | None:
+    """Guess, polish and certify a compact program by compiled loops; None where it is not a plain case.
+
+    Without a point to guess from, the active set starts empty.
+    """
     assert system.compact is not None
     kernel, state_size = _kernel()
-    n, m, p = x.size, y.size, system.n_eq
+    n, m, p = system.D.size, system.E.size, system.n_eq
     parts = (vectors.q, vectors.d, vectors.lb, vectors.ub)
     masks = np.empty(m + 3 * n, dtype=np.bool_)
     state = np.empty(state_size(system.compact[0], m))
-    plain, primal, dual, gap, _ = kernel(
+    plain, primal, dual, gap, _, tried = kernel(
         *system.compact,
         p,
         np.concatenate([part for part in parts if part is not None]),
@@ -167,6 +182,7 @@ def settle(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: 
         vectors.c,
         vectors.dual_size,
         *LIMITS,
+        CORRECTIONS if x.size else FROM_NOTHING,
         x,
         y[:p],
         y[p:],
@@ -174,7 +190,12 @@ def settle(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: 
         masks,
         state,
     )
-    return settled_point(system, z_box is not None, masks, state, Certificate(primal, dual, gap)) if plain else None
+    if not plain:
+        return None
+    bounded = vectors.lb is not None or vectors.ub is not None
+    point = settled_point(system, bounded, masks, state, Certificate(primal, dual, gap))
+    point.corrections = tried - 1
+    return point
 
 
 def settled_point(system: System, bounded: bool, masks: Mask, state: Vector, certificate: Certificate) -> Point:
@@ -196,9 +217,10 @@ def settled_point(system: System, bounded: bool, masks: Mask, state: Vector, cer
 
 
 @cache
-def _kernel() -> tuple[Callable[..., tuple[bool, float, float, float, float]], Callable[[Vector, int], int]]:
+def _kernel() -> tuple[Callable[..., tuple[bool, float, float, float, float, int]], Callable[[Vector, int], int]]:
     """Imported when first needed: Numba takes its time."""
-    from .kernels.compact import settle, state_size
+    from .kernels.compact import state_size
+    from .kernels.settle import settle
 
     return settle, state_size
 
@@ -223,7 +245,7 @@ def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None
     """
     rows, lower, upper = guess.rows, guess.lower, guess.upper
     seen: set[bytes] = set()
-    for corrections in range(_CORRECTIONS):
+    for corrections in range(CORRECTIONS):
         point = Point(guess.x, guess.y, guess.z_box, rows, lower, upper, guess.slack, corrections=corrections)
         if corrections:
             key = rows.tobytes() + b"".join(held.tobytes() for held in (lower, upper) if held is not None)

@@ -1,7 +1,8 @@
 """What the layer costs beside the bare solver: ``python -m dxpp_core.benchmark [sizes ...]``.
 
 Projection onto the probability simplex, forward and backward, against PIQP alone on the same program at the same
-tolerance, interleaved in one process.  Times are medians; on a shared machine trust the ratios.
+tolerance, interleaved in one process: the layer as it is called by default, which needs no solver here, and with PIQP.
+Times are medians; on a shared machine trust the ratios.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import piqp
@@ -21,22 +23,22 @@ from . import solve_qp
 __all__ = ["Overhead", "measure_overhead"]
 
 _TOLERANCE = 1e-9
+SOLVERS = ("auto", "piqp")
 SIZES = (20, 100, 1_000, 10_000, 100_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """Median milliseconds of one size: PIQP's set-up and solve alone, and the layer's two passes."""
+    """Median milliseconds of one size: PIQP's set-up and solve alone, and the layer's two passes by ``solver=``."""
 
     n: int
     bare: float
-    forward: float
-    backward: float
+    forward: dict[str, float]
+    backward: dict[str, float]
 
-    @property
-    def ratio(self) -> float:
+    def ratio(self, solver: str) -> float:
         """Both passes over the bare solve."""
-        return (self.forward + self.backward) / self.bare
+        return (self.forward[solver] + self.backward[solver]) / self.bare
 
 
 def measure_overhead(n: int, repetitions: int) -> Overhead:
@@ -63,21 +65,26 @@ def measure_overhead(n: int, repetitions: int) -> Overhead:
     loss = torch.from_numpy(np.random.default_rng(1).normal(size=n))
     x = ones
 
-    def forward() -> None:
+    def forward(solver: str) -> None:
         nonlocal x
-        x = solve_qp(P_tensor, q, A=A_tensor, b=right, lb=lowest, ub=highest).x
+        x = solve_qp(P_tensor, q, A=A_tensor, b=right, lb=lowest, ub=highest, solver=solver).x
 
     def backward() -> None:
         torch.autograd.grad(x, q, loss)
 
-    times: dict[Callable[[], None], list[float]] = {bare: [], forward: [], backward: []}
+    timed: dict[str, Callable[[], None]] = {"bare": bare}
+    for solver in SOLVERS:
+        timed |= {f"forward {solver}": partial(forward, solver), f"backward {solver}": backward}
+    times: dict[str, list[float]] = {name: [] for name in timed}
     for repetition in range(repetitions + 1):
-        for function, seen in times.items():
+        for name, function in timed.items():
             start = time.perf_counter()
             function()
             if repetition:
-                seen.append(1e3 * (time.perf_counter() - start))
-    return Overhead(n, *(float(np.median(seen)) for seen in times.values()))
+                times[name].append(1e3 * (time.perf_counter() - start))
+    median = {name: float(np.median(seen)) for name, seen in times.items()}
+    passes = ({solver: median[f"{which} {solver}"] for solver in SOLVERS} for which in ("forward", "backward"))
+    return Overhead(n, median["bare"], *passes)
 
 
 def main() -> None:
@@ -86,10 +93,16 @@ def main() -> None:
     parser.add_argument("sizes", type=int, nargs="*", default=list(SIZES))
     sizes = parser.parse_args().sizes
     torch.set_num_threads(1)
-    print(f"{'n':>9} {'PIQP alone':>12} {'forward':>10} {'backward':>10} {'ratio':>7}   (milliseconds, medians)")
+    print("milliseconds, medians; ratio: forward and backward over PIQP alone")
+    print(" " * 22 + "".join(f"{f'solver={solver!r}':>28}" for solver in SOLVERS))
+    print(f"{'n':>9} {'PIQP alone':>12}" + f"{'forward':>11}{'backward':>10}{'ratio':>7}" * len(SOLVERS))
     for n in sizes:
         found = measure_overhead(n, max(3, min(300, 1_000_000 // n)))
-        print(f"{n:>9,} {found.bare:>12.3f} {found.forward:>10.3f} {found.backward:>10.3f} {found.ratio:>7.2f}")
+        columns = (
+            f"{found.forward[solver]:>11.3f}{found.backward[solver]:>10.3f}{found.ratio(solver):>7.2f}"
+            for solver in SOLVERS
+        )
+        print(f"{n:>9,} {found.bare:>12.3f}" + "".join(columns))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,13 @@ def find_point(
     system: System, vectors: ScaledVectors, options: Options, timings: Timings, batch_element: tuple[int, ...]
 ) -> tuple[Point, RawSolution]:
     """The polished point of one scaled program, or the solver's where no polish is accepted."""
+    if options.direct and system.direct and options.polish:
+        start = time.perf_counter()
+        point = settle(system, vectors)
+        timings.polish += time.perf_counter() - start
+        if point is not None and point.certificate is not None and point.certificate.worst <= options.tolerance:
+            point.direct = True
+            return point, RawSolution(point.x, iterations=1 + point.corrections)
     problem = for_solver(system, vectors)
     compact = system.compact is not None and options.polish
     for tolerance in _asked_tolerances(options, compact=compact):

@@ -72,9 +72,15 @@ class QPSolution:
 
     @property
     def iterations(self) -> Tensor:
-        """Iterations of the black-box solver, [*batch]."""
+        """Iterations of the black-box solver, or active sets tried where none was called, [*batch]."""
         solved = self._call.map()
         return torch.tensor([one.iterations for one in solved.solved]).reshape(solved.program.batch_shape)
+
+    @property
+    def direct(self) -> Tensor:
+        """Where ``solver="auto"`` needed no black box, [*batch] of bool."""
+        solved = self._call.map()
+        return torch.tensor([one.point.direct for one in solved.solved]).reshape(solved.program.batch_shape)
 
     @property
     def timings(self) -> Timings:
@@ -98,7 +104,7 @@ def solve_qp(
     lb: Tensor | None = None,
     ub: Tensor | None = None,
     *,
-    solver: str | Solver = "piqp",
+    solver: str | Solver = "auto",
     tolerance: float = 1e-8,
     method: Literal["exact", "penalty"] = "exact",
     delta: float = 1e-6,
@@ -122,7 +128,9 @@ def solve_qp(
         Bounds; infinities mean none, lb = ub fixes a variable.
     solver : str or callable
         ``"piqp"``, ``"gurobi"``, the name of any installed back end of ``qpsolvers``, a name registered with
-        :func:`dxpp_core.solvers.register_solver`, or a callable with that signature.
+        :func:`dxpp_core.solvers.register_solver`, or a callable with that signature.  ``"auto"``: PIQP, which is called
+        only where corrections of an empty active set do not lead to the certified solution; tried for strictly convex
+        programs of at most 8 rows (any bounds) with a diagonal P, or of at most 32 variables.
     tolerance : float
         What every residual of the returned certificate meets, relative, in the equilibrated program.
     method : {"exact", "penalty"}
@@ -167,7 +175,8 @@ def solve_qp(
     if P is None or q is None:
         raise ShapeError(f"{'P' if P is None else 'q'} is None; P and q are required")
     penalty = PluginPenalty(delta, zeta, prune) if method == "penalty" else None
-    options = Options(find_solver(solver), tolerance, penalty, polish, strict)
+    direct = solver == "auto"
+    options = Options(find_solver("piqp" if direct else solver), tolerance, penalty, polish, strict, direct)
     patterns: dict[str, SparsePattern] = {}
     tensors: Sequence[Tensor | None] = (P, q, G, h, A, b, lb, ub)
     arrays = native_arrays(tensors)

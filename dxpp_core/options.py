@@ -19,6 +19,8 @@ class Options:
     penalty: PluginPenalty | None = None
     polish: bool = True
     strict: bool = False
+    # Whether programs that are likely to be solved by correcting their active set alone are tried that way first.
+    direct: bool = False
 
 
 @dataclass(slots=True)

@@ -147,13 +147,13 @@ def refine(
         if has_rows:
             s = np.where(rows, start.s, 0.0)
             r1 -= system.Ct_dot(s)
-    rhs = r1
-    if has_rows and (d is not None or size_v > 0.0):
-        rhs = rhs + system.Ct_dot(kappa * r2)
-        size_v = max(size_v, largest(r2))
-    if free is not None:
-        rhs = rhs * free
+    rhs = r1 if free is None else r1 * free
+    # What stiffnesses make of the rows' residuals is no term of the equations: it goes with the first step.
     terms = max(terms, largest(rhs))
+    if has_rows and (d is not None or size_v > 0.0):
+        pull = system.Ct_dot(kappa * r2)
+        rhs = rhs + (pull if free is None else pull * free)
+        size_v = max(size_v, largest(r2))
     best_size = size = row_size = np.inf
     for _ in range(_STEPS):
         dv = active.factor.solve(rhs)

@@ -8,7 +8,7 @@ only the solver and three compiled calls around it, on matrices that were met be
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -16,14 +16,14 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from .active_set import LIMITS, Certificate, settled_point
+from .active_set import CORRECTIONS, FROM_NOTHING, LIMITS, Certificate, settled_point
 from .black_box import FAR, first_tolerance
 from .factorization import System
 from .options import Options, Timings
 from .problem import NAMES, Element, QuadraticProgram
 from .recognition import known_small_system
 from .solution_map import TRUSTED, SolutionMap, Solved
-from .solvers.base import SolverProblem, Status
+from .solvers.base import RawSolution, SolverProblem, Status
 from .units import Scaled, scale, too_small
 
 __all__ = ["SmallSolution", "solve_small"]
@@ -31,6 +31,8 @@ __all__ = ["SmallSolution", "solve_small"]
 Array = NDArray[np.float64]
 
 _NOTHING = np.zeros(0)
+_FROM_NOTHING = (_NOTHING, _NOTHING, _NOTHING, _NOTHING)
+_NOT_FOUND = (False, np.inf, np.inf, np.inf, 0.0, 0)
 _NO_SOLUTION = (Status.INFEASIBLE, Status.UNBOUNDED)
 
 
@@ -51,6 +53,7 @@ class SmallSolution:
     own: Array
     residuals: tuple[float, float, float]
     iterations: int
+    direct: bool
     seconds: tuple[float, float, float]
     sensitivity: float = 0.0
 
@@ -67,7 +70,7 @@ class SmallSolution:
         are those of :mod:`dxpp_core.gradients`.
         """
         start = time.perf_counter()
-        kernels = _kernels()
+        kernels, _ = _kernels()
         system, scaled, compact = self.system, self.scaled, self.system.compact
         assert compact is not None
         n, m, p = scaled.n, scaled.m, system.n_eq
@@ -121,6 +124,7 @@ class SmallSolution:
         scaled, certificate = self.scaled, Certificate(*self.residuals)
         bounded = scaled.has_lb or scaled.has_ub
         point = settled_point(self.system, bounded, self.masks, self.state, certificate)
+        point.direct = self.direct
         element = Element(self.system, scaled.vectors(), None)
         program = QuadraticProgram(dict(zip(NAMES, self.arrays, strict=True)), {})
         x, y, z, z_box = (part[None] for part in self.parts())
@@ -145,32 +149,9 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
     scaled = scale(system, q, b, h, lb, ub)
     if compact is None or not scaled.plain or scaled.limits > FAR:
         return None
-    q_scaled, d, scaled_lb, scaled_ub = scaled.parts()
-    own_P, own_G, own_A = system.solver_matrices(1.0)
-    problem = SolverProblem(
-        own_P,
-        q_scaled,
-        own_G,
-        d[p:] if m > p else None,
-        own_A,
-        d[:p] if p else None,
-        scaled_lb,
-        scaled_ub,
-        system.structure,
-    )
-    prepared = time.perf_counter()
-    raw = options.solver(problem, first_tolerance(options))
-    solved = time.perf_counter()
-    z_box = _NOTHING if raw.z_box is None else raw.z_box
-    if raw.status in _NO_SOLUTION or raw.x is None or raw.y is None or raw.z is None:
-        return None
-    bounded = scaled.has_lb or scaled.has_ub
-    if (raw.x.shape, raw.y.shape, raw.z.shape, z_box.shape) != ((n,), (p,), (m - p,), (n if bounded else 0,)):
-        # A solver may leave out multipliers.
-        return None
-    kernels = _kernels()
+    kernels, settle = _kernels()
     masks, state = np.empty(m + 3 * n, dtype=np.bool_), np.empty(kernels.state_size(compact[0], m))
-    plain, primal, dual, gap, size_x = kernels.settle(
+    given = (
         *compact,
         p,
         scaled.numbers,
@@ -182,15 +163,21 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
         scaled.c,
         scaled.dual_size,
         *LIMITS,
-        raw.x,
-        raw.y,
-        raw.z,
-        z_box,
-        masks,
-        state,
     )
-    if not plain or max(primal, dual, gap) > options.tolerance or too_small(size_x):
-        return None
+    prepared = solved = time.perf_counter()
+    direct = options.direct and system.direct
+    found = settle(*given, FROM_NOTHING, *_FROM_NOTHING, masks, state) if direct else _NOT_FOUND
+    iterations = found[5]
+    if not _good(found, options):
+        raw = options.solver(_problem(system, scaled), first_tolerance(options))
+        solved = time.perf_counter()
+        start_from = _start(raw, n, m, p, scaled.has_lb or scaled.has_ub)
+        if start_from is None:
+            return None
+        iterations, direct = raw.iterations, False
+        found = settle(*given, CORRECTIONS, *start_from, masks, state)
+        if not _good(found, options):
+            return None
     own_start = 2 * n + 3 * m
     return SmallSolution(
         arrays,
@@ -200,15 +187,40 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
         masks,
         state,
         state[own_start : own_start + 2 * n + m],
-        (primal, dual, gap),
-        raw.iterations,
+        found[1:4],
+        iterations,
+        direct,
         (prepared - start, solved - prepared, time.perf_counter() - solved),
     )
 
 
+def _good(found: tuple[bool, float, float, float, float, int], options: Options) -> bool:
+    plain, primal, dual, gap, size_x, _ = found
+    return plain and max(primal, dual, gap) <= options.tolerance and not too_small(size_x)
+
+
+def _problem(system: System, scaled: Scaled) -> SolverProblem:
+    """The program as solvers see it: all limits are near, and the multipliers are not large."""
+    p = system.n_eq
+    q, d, lb, ub = scaled.parts()
+    P, G, A = system.solver_matrices(1.0)
+    return SolverProblem(P, q, G, d[p:] if d.size > p else None, A, d[:p] if p else None, lb, ub, system.structure)
+
+
+def _start(raw: RawSolution, n: int, m: int, p: int, bounded: bool) -> tuple[Array, Array, Array, Array] | None:
+    """A solver's point; None where it has none, or left out multipliers."""
+    if raw.status in _NO_SOLUTION or raw.x is None or raw.y is None or raw.z is None:
+        return None
+    z_box = _NOTHING if raw.z_box is None else raw.z_box
+    if (raw.x.shape, raw.y.shape, raw.z.shape, z_box.shape) != ((n,), (p,), (m - p,), (n if bounded else 0,)):
+        return None
+    return raw.x, raw.y, raw.z, z_box
+
+
 @cache
-def _kernels() -> ModuleType:
+def _kernels() -> tuple[ModuleType, Callable[..., tuple[bool, float, float, float, float, int]]]:
     """Imported when first needed: Numba takes its time."""
     from .kernels import compact
+    from .kernels.settle import settle
 
-    return compact
+    return compact, settle

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..solvers.base import Matrix
 
-__all__ = ["RIDGE", "Factor", "System"]
+__all__ = ["CURVED", "FEW_ROWS", "RIDGE", "Factor", "System"]
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -20,6 +20,10 @@ Mask = NDArray[np.bool_]
 # the factor exist where neither P nor an active row has curvature; refinement against the matrix without it removes its
 # bias.
 RIDGE = 1e-10
+# An active set that starts empty is likely to find itself where the scaled P has no curvature below the first, and
+# where there are at most so many rows.
+CURVED = 1e-7
+FEW_ROWS = 8
 
 
 class Factor(Protocol):
@@ -34,7 +38,8 @@ class System(Protocol):
     """Equilibrated matrices P̂ (n × n) and Ĉ = [Â; Ĝ] of one problem, and what is done with them.
 
     ``compact``: for compiled loops, P̂ (or its diagonal) and, one after the other, Ĉ, D and E, if the problem is small
-    and dense, or has a diagonal P and a few full rows.
+    and dense, or has a diagonal P and a few full rows.  ``direct``: whether such a problem is likely to be solved by
+    correcting an active set that starts empty.
     """
 
     D: Vector
@@ -44,6 +49,7 @@ class System(Protocol):
     has_curvature: bool
     structure: Hashable
     compact: tuple[Vector, Vector] | None
+    direct: bool
 
     def P_dot(self, v: Vector) -> Vector: ...
 

@@ -12,7 +12,7 @@ from scipy.linalg import lapack
 from ..errors import NonConvexError
 from ..scaling import equilibrate
 from ..solvers.base import Matrix
-from .base import RIDGE
+from .base import CURVED, FEW_ROWS, RIDGE
 
 __all__ = ["CURVATURE_TOLERANCE", "SMALL_VARIABLES", "DenseFactor", "DenseSystem"]
 
@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 CURVATURE_TOLERANCE = 1e-9
 # Programs of at most so many variables and rows are settled by compiled loops.
 SMALL_VARIABLES, _SMALL_ROWS = 48, 96
+# To try active sets with a full P of more variables takes as long as a solver does.
+_DIRECT_VARIABLES = 32
 
 
 class DenseFactor:
@@ -56,6 +58,7 @@ class DenseSystem:
         "_squares",
         "c",
         "compact",
+        "direct",
         "has_curvature",
         "n_eq",
         "structure",
@@ -87,8 +90,12 @@ class DenseSystem:
         self._G = self.C[n_eq:] if n_rows > n_eq else None
         self._A = self.C[:n_eq] if n_eq else None
         self.compact: tuple[Array, Array] | None = None
+        self.direct = False
         if n <= SMALL_VARIABLES and n_rows <= _SMALL_ROWS:
-            self.compact = self.P, np.concatenate([self.C.ravel(), self.D, self.E])
+            diagonal = self.P.diagonal().copy()
+            alone = n_rows <= n and np.count_nonzero(self.P) == np.count_nonzero(diagonal)
+            self.compact = diagonal if alone else self.P, np.concatenate([self.C.ravel(), self.D, self.E])
+            self.direct = n_rows <= FEW_ROWS and (alone or n <= _DIRECT_VARIABLES) and _is_definite(self.P, -CURVED)
         self._norms = self.D
 
     def P_dot(self, v: Array) -> Array:
@@ -141,7 +148,12 @@ class DenseSystem:
         return sparse.csr_matrix(self.C)
 
     def smallest_curvature_is_negative(self) -> bool:
-        shifted = self.P.copy()
-        shifted.ravel()[:: shifted.shape[0] + 1] += CURVATURE_TOLERANCE
-        info: int = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
-        return info != 0
+        return not _is_definite(self.P, CURVATURE_TOLERANCE)
+
+
+def _is_definite(P: Array, shift: float) -> bool:
+    """Whether P + shift I is positive definite."""
+    shifted = P.copy()
+    shifted.ravel()[:: shifted.shape[0] + 1] += shift
+    info: int = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
+    return info == 0

@@ -19,7 +19,7 @@ from scipy.sparse import csgraph
 from ..errors import NonConvexError
 from ..scaling import equilibrate
 from ..solvers.base import Matrix
-from .base import RIDGE, Factor
+from .base import CURVED, FEW_ROWS, RIDGE, Factor
 from .dense import CURVATURE_TOLERANCE
 from .products import DenseRows, DiagonalProduct, Product, SparseProduct
 
@@ -345,9 +345,12 @@ class SparseSystem:
         P, C = s.P_product(self._P_data), s.C_product(self._C_data)
         self.P_dot, self.C_dot, self.Ct_dot = P.dot, C.dot, C.tdot
         self.compact: tuple[Array, Array] | None = None
+        self.direct = False
         if s.P_is_diagonal and (s.C_is_full or not s.C.shape[0]):
             rows = self.sparse_rows().toarray()
-            self.compact = self.sparse_P().diagonal(), np.concatenate([rows.ravel(), self.D, self.E])
+            diagonal = self.sparse_P().diagonal()
+            self.compact = diagonal, np.concatenate([rows.ravel(), self.D, self.E])
+            self.direct = len(rows) <= FEW_ROWS and bool(diagonal.min() > CURVED)
         self.has_curvature = bool(P_data.any())
         self._squares: Product | None = None
         self._rows: tuple[Matrix | None, Matrix | None] | None = None

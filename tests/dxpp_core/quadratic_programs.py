@@ -35,9 +35,11 @@ def make_problem(**arguments: object) -> Problem:
     return Problem({k: torch.as_tensor(v, dtype=torch.float64) for k, v in arguments.items() if v is not None})
 
 
-def solve_and_differentiate(data: Mapping[str, Tensor], seed: int) -> tuple[QPSolution, dict[str, Tensor]]:
+def solve_and_differentiate(
+    data: Mapping[str, Tensor], seed: int, **options: object
+) -> tuple[QPSolution, dict[str, Tensor]]:
     """The solution, and dense gradients of a random linear loss of all its parts."""
-    found = solve_qp(**data)
+    found = solve_qp(**data, **options)  # type: ignore[arg-type]
     generator = torch.Generator().manual_seed(seed)
     parts = (found.x, found.y, found.z, found.z_box)
     loss = torch.stack(

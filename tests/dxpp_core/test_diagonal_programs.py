@@ -67,19 +67,20 @@ def _was_compiled(found: QPSolution) -> bool:
 )
 def test_compiled_loops_find_what_numpy_finds(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> None:
     data = _program(seed, n, m, p, bounds, flat)
-    found, gradients = solve_and_differentiate(data, seed)
+    both = [solve_and_differentiate(data, seed, solver=solver) for solver in ("auto", "piqp")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(black_box, "settle", lambda *_: None)
         general, expected = solve_and_differentiate(data, seed)
     assert not _was_compiled(general)
-    for name in ("x", "y", "z", "z_box"):
-        one, other = getattr(found, name), getattr(general, name)
-        assert torch.allclose(one, other, rtol=1e-10, atol=1e-10), name
-    assert gradients.keys() == expected.keys()
-    for name, other in expected.items():
-        scale = max(1.0, float(other.abs().max()))
-        assert float((gradients[name] - other).abs().max()) <= 1e-8 * scale, name
-    assert max(found.certificate.worst, general.certificate.worst) <= 1e-12
+    for found, gradients in both:
+        for name in ("x", "y", "z", "z_box"):
+            one, other = getattr(found, name), getattr(general, name)
+            assert torch.allclose(one, other, rtol=1e-10, atol=1e-10), name
+        assert gradients.keys() == expected.keys()
+        for name, other in expected.items():
+            scale = max(1.0, float(other.abs().max()))
+            assert float((gradients[name] - other).abs().max()) <= 1e-8 * scale, name
+        assert max(found.certificate.worst, general.certificate.worst) <= 1e-12
 
 
 def _projection(n: int) -> dict[str, Any]:
@@ -98,10 +99,11 @@ def _projection(n: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("solver", ["auto", "piqp"])
 @pytest.mark.parametrize("n", [50, 1000])
-def test_a_projection_is_compiled_and_exact(n: int) -> None:
+def test_a_projection_is_compiled_and_exact(n: int, solver: str) -> None:
     data = _projection(n)
-    found = solve_qp(**data)
+    found = solve_qp(**data, solver=solver)
     assert _was_compiled(found)
     assert not found.warnings
     x_bar = torch.randn(n, generator=torch.Generator().manual_seed(1), dtype=F64)

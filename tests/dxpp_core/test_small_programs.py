@@ -70,13 +70,14 @@ def test_all_ways_find_the_same(seed: int, n: int, m: int, p: int, bounds: str) 
     data = _program(seed, n, m, min(p, n - 1), bounds)
     first, gradients = solve_and_differentiate(data, seed)
     again, gradients_again = solve_and_differentiate(data, seed)
+    asked, gradients_asked = solve_and_differentiate(data, seed, solver="piqp")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense, "SMALL_VARIABLES", 0)
         # Systems that were made the compiled way are not recognised.
         patch.setattr(recognition, "_small_systems", recognition.LeastRecentlyUsed(1))
         patch.setattr(recognition, "_latest_small", ((), None))
-        general, expected = solve_and_differentiate(data, seed)
-    for found, its_gradients in ((first, gradients), (again, gradients_again)):
+        general, expected = solve_and_differentiate(data, seed, solver="piqp")
+    for found, its_gradients in ((first, gradients), (again, gradients_again), (asked, gradients_asked)):
         for name in ("x", "y", "z", "z_box"):
             one, other = getattr(found, name), getattr(general, name)
             assert torch.allclose(one, other, rtol=1e-10, atol=1e-10), name
@@ -187,16 +188,18 @@ def test_a_result_changed_in_place_changes_no_gradient() -> None:
     assert torch.equal(torch.autograd.grad(loss, data["P"])[0], expected)
 
 
-def test_all_that_a_solution_tells_is_there() -> None:
+@pytest.mark.parametrize("solver", ["auto", "piqp"])
+def test_all_that_a_solution_tells_is_there(solver: str) -> None:
     data = _simplex()
     data["q"].requires_grad_()
-    found = solve_qp(**data)
+    found = solve_qp(**data, solver=solver)
     assert _takes_the_short_way(found)
     found.x[0].backward()
     assert found.certificate.worst <= 1e-12
     assert found.warnings == ()
     assert int(found.iterations) > 0
-    assert found.timings.solve > 0.0
+    assert found.direct.item() is (solver == "auto")
+    assert (found.timings.solve > 0.0) is (solver == "piqp")
     assert found.timings.sensitivity > 0.0
 
 
