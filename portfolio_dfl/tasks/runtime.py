@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import fits_memory, require_least, require_memory, require_positive
@@ -21,6 +22,7 @@ __all__ = ["runtime"]
 _NAME = "runtime"
 _HORIZONS = (10, 20, 50, 100, 150, 200)
 _OURS, _BLACK_BOX, _BARE = "ours", "ours, PIQP as black box", "PIQP, bare solve"
+_FRESH, _IDENTITY = "PIQP, set-up and solve", "identity (PyTorch alone)"
 _AVERSION, _TURNOVER = 10.0, 0.2
 
 
@@ -40,8 +42,9 @@ def runtime(
     """Time forward and backward of one date, and of a batch, of the multi-period mean-variance layer.
 
     Forecasts are normal with a standard deviation of 0.1 % a day, covariances those of 20 days of correlated returns
-    with a ridge; λ = 10 and τ = 0.2. PIQP's time is that of its solve alone (scaled objective, 1e-8), its set-up
-    done before.
+    with a ridge; λ = 10 and τ = 0.2. PIQP's bare time is that of its solve alone (scaled objective, 1e-8), its set-up
+    done before; beside it stands what a date with a covariance of its own takes, set-up and solve. The identity is an
+    autograd function that does nothing: what PyTorch itself takes for the two passes.
 
     Parameters
     ----------
@@ -116,7 +119,8 @@ def runtime(
                 for metric, horizon, ms in zip(ours["metric"], ours["horizon"], ours["ms"], strict=True)
             },
             notes=[
-                "PIQP's bare solve leaves out set-up and gradients; 'of PIQP' rows are ratios to it in the same run.",
+                "PIQP's bare solve leaves out set-up and gradients; 'of PIQP' rows are ratios to it in the same run, "
+                "those 'beyond the identity' without the time that PyTorch takes for a function that does nothing.",
                 *([f"not installed, so not compared: {', '.join(absent)}"] if absent else []),
             ],
             machine=describe_machine(),
@@ -154,8 +158,10 @@ def _problems(count: int, horizon: int, n_assets: int, seed: int) -> tuple[Tenso
     return torch.from_numpy(forecasts), torch.from_numpy(covariance), torch.from_numpy(held)
 
 
-def _bare(horizon: int, n_assets: int, covariance: Tensor, held: Tensor, size: float) -> Callable[[Tensor], Tensor]:
-    """PIQP on the standard form, set up before; a call hands it new forecasts and solves."""
+def _bare(
+    horizon: int, n_assets: int, covariance: Tensor, held: Tensor, size: float, *, fresh: bool = False
+) -> Callable[[Tensor], Tensor]:
+    """PIQP on the standard form: a call hands it new forecasts and solves.  Set up before, or (``fresh``) then."""
     import piqp
     import scipy.sparse as sp
 
@@ -167,26 +173,26 @@ def _bare(horizon: int, n_assets: int, covariance: Tensor, held: Tensor, size: f
         return sp.csc_matrix((coo.values().numpy(), coo.indices()[-2:].numpy()), shape=tuple(coo.shape[-2:]))
 
     scale = 1.0 / size
-    solver = piqp.SparseSolver()
-    solver.settings.eps_abs, solver.settings.eps_rel = 1e-8, 0.0
-    h = data.h[0].numpy()
-    solver.setup(
-        scale * scipy_matrix(data.P),
-        scale * data.q[0].numpy(),
-        scipy_matrix(data.A),
-        data.b.numpy(),
-        scipy_matrix(data.G),
-        np.full(h.size, -np.inf),
-        h,
-        np.zeros(n),
-        np.full(n, np.inf),
-    )
-    q = np.zeros(n)
+    P, A, G = scale * scipy_matrix(data.P), scipy_matrix(data.A), scipy_matrix(data.G)
+    b, h = data.b.numpy(), data.h[0].numpy()
+    nothing, zero, infinite = np.full(h.size, -np.inf), np.zeros(n), np.full(n, np.inf)
+    q = scale * data.q[0].numpy()
+
+    def set_up() -> Any:
+        solver = piqp.SparseSolver()
+        solver.settings.eps_abs, solver.settings.eps_rel = 1e-8, 0.0
+        solver.setup(P, q, A, b, G, nothing, h, zero, infinite)
+        return solver
+
+    solver = set_up()
 
     def solve(forecasts: Tensor) -> Tensor:
         q[: horizon * n_assets] = -scale * forecasts.detach().numpy().ravel()
-        solver.update(c=q)
-        solver.solve()
+        if fresh:
+            set_up().solve()
+        else:
+            solver.update(c=q)
+            solver.solve()
         return forecasts.detach()
 
     return solve
@@ -207,6 +213,22 @@ def _standard_form(horizon: int, n_assets: int, covariance: Tensor, held: Tensor
         (_TURNOVER * one).expand(1, horizon),
         torch.zeros(1, horizon, n_assets, dtype=torch.float64),
     )
+
+
+def _identity() -> Callable[[Tensor], Tensor]:
+    """A function that autograd records and that computes nothing."""
+    import torch
+
+    class Identity(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, upstream: Tensor) -> Tensor:
+            return upstream
+
+    return Identity.apply
 
 
 def _peer(name: str, horizon: int, n_assets: int, covariance: Tensor, held: Tensor) -> Callable[[Tensor], Tensor]:
@@ -242,10 +264,13 @@ def _one_date(
     settings: dict[str, Any] = {"risk_aversion": _AVERSION, "turnover_limit": _TURNOVER}
     native = MultiPeriodMeanVariance(n_assets, horizon, **settings)
     black_box = MultiPeriodMeanVariance(n_assets, horizon, solver="piqp", **settings)
+    size = float(forecasts.abs().max())
     layers: dict[str, Callable[[Tensor], Tensor]] = {
         _OURS: lambda r: native(r, covariance, previous),
         _BLACK_BOX: lambda r: black_box(r, covariance, previous),
-        _BARE: _bare(horizon, n_assets, covariance[0], previous[0], float(forecasts.abs().max())),
+        _BARE: _bare(horizon, n_assets, covariance[0], previous[0], size),
+        _FRESH: _bare(horizon, n_assets, covariance[0], previous[0], size, fresh=True),
+        _IDENTITY: _identity(),
     }
     for name in list(able):
         start = time.perf_counter()
@@ -305,12 +330,31 @@ def _batch(horizon: int, n_assets: int, batch: int, repeats: int, seed: int) -> 
     ]
 
 
+def _share(times: pd.DataFrame, name: str, of: str, without: str | None = None) -> pd.DataFrame:
+    """Our times, less those of another layer, as shares of a solver's total time."""
+
+    def ms(layer: str, metric: str) -> NDArray[np.float64]:
+        rows = times[(times["layer"] == layer) & (times["metric"] == metric)]
+        return rows.sort_values("horizon")["ms"].to_numpy(np.float64)
+
+    horizons = np.sort(times["horizon"].unique())
+    parts = []
+    for metric in ("backward", "total"):
+        left = ms(_OURS, metric) - (0.0 if without is None else ms(without, metric))
+        parts.append(pd.DataFrame({"layer": name, "metric": metric, "horizon": horizons, "ms": left / ms(of, "total")}))
+    return pd.concat(parts)
+
+
 def _table(frame: pd.DataFrame, n_assets: int) -> str:
     from portfolio_dfl.tasks.published import portfolio_times
 
     single = frame[frame["metric"].isin(["backward", "total"])]
-    shares = single[single["layer"] == _OURS].assign(layer=f"{_OURS}, of PIQP")[["layer", "metric", "horizon", "ratio"]]
-    both = pd.concat([single, shares.rename(columns={"ratio": "ms"})])
+    shares = [
+        _share(single, f"{_OURS}, of PIQP", _BARE),
+        _share(single, f"{_OURS} beyond the identity, of PIQP", _BARE, without=_IDENTITY),
+        _share(single, f"{_OURS}, of PIQP with set-up", _FRESH),
+    ]
+    both = pd.concat([single, *shares])
     if n_assets == 7:
         paper = portfolio_times()
         both = pd.concat([both, paper[paper["horizon"].isin(single["horizon"])]])
@@ -319,9 +363,9 @@ def _table(frame: pd.DataFrame, n_assets: int) -> str:
     parts = [paper_layout(both, ["layer", "metric"], "horizon", "ms")]
     batches = frame[frame["metric"].str.startswith("batch")]
     if len(batches):
-        shares = batches[batches["layer"] == _OURS].assign(layer=f"{_OURS}, of PIQP")
-        shares = shares.drop(columns="ms").rename(columns={"ratio": "ms"})
-        parts.append(paper_layout(pd.concat([batches, shares]), ["layer", "metric"], "horizon", "ms"))
+        share = batches[batches["layer"] == _OURS].assign(layer=f"{_OURS}, of PIQP")
+        share = share.drop(columns="ms").rename(columns={"ratio": "ms"})
+        parts.append(paper_layout(pd.concat([batches, share]), ["layer", "metric"], "horizon", "ms"))
     return "\n\n".join(parts)
 
 
