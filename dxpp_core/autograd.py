@@ -24,6 +24,8 @@ from .solution_map import SolutionMap
 __all__ = ["Call", "apply_solve"]
 
 Array = NDArray[np.float64]
+# Arguments that no row and no limit is made of.
+_OBJECTIVE = {"P", "q"}
 _CORE_RANK = {"P": 2, "q": 1, "G": 2, "h": 1, "A": 2, "b": 1, "lb": 1, "ub": 1}
 
 
@@ -196,6 +198,8 @@ def _adjoint(
         for name, argument in present.items()
         if wanted[name]
     }
+    if not shapes.keys() <= _OBJECTIVE:
+        solved.warn_about_dependent_rows()
     gradients = argument_gradients(solved, solved.adjoint(*given), shapes)
     return tuple(_to_torch(gradients[name], present[name]) if name in gradients else None for name in NAMES)
 
@@ -270,6 +274,8 @@ class _Tangent(torch.autograd.Function):
         given = _present(tensors[: len(NAMES)])
         like = _present(tensors[len(NAMES) :])["q"]
         batch = solved.program.batch_shape
+        if not given.keys() <= _OBJECTIVE:
+            solved.warn_about_dependent_rows()
         found = solution_tangents(solved, {name: _to_numpy(tangent) for name, tangent in given.items()})
         return tuple(_to_torch(value.reshape(batch + value.shape[1:]), like) for value in found)
 

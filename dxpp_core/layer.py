@@ -161,7 +161,9 @@ def solve_qp(
     Notes
     -----
     At weakly active rows (slack and multiplier zero) the derivative is that of the program without them; where the
-    solution is not unique, it is that of the least-norm change.  Both are recorded in ``QPSolution.warnings``.
+    solution is not unique, it is that of the least-norm change.  Where active rows are linearly dependent, gradients of
+    them and of their limits are those of least norm.  All are recorded in ``QPSolution.warnings``, what only a
+    derivative shows when it is taken.
 
     References
     ----------

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from .active_set import CORRECTIONS, FROM_NOTHING, LIMITS, Certificate, settled_point
 from .black_box import FAR, first_tolerance
+from .differentiability import dependent_rows
 from .factorization import System
 from .options import Options, Timings
 from .problem import NAMES, Element, QuadraticProgram
@@ -56,6 +57,7 @@ class SmallSolution:
     direct: bool
     seconds: tuple[float, float, float]
     sensitivity: float = 0.0
+    dependent: bool | None = None
 
     def parts(self) -> tuple[Array, Array, Array, Array]:
         """Copies of x, y, z and z_box: a user may change a result in place."""
@@ -70,6 +72,8 @@ class SmallSolution:
         are those of :mod:`dxpp_core.gradients`.
         """
         start = time.perf_counter()
+        if any(wanted[3:]) and self.depend():
+            return None
         kernels, _ = _kernels()
         system, scaled, compact = self.system, self.scaled, self.system.compact
         assert compact is not None
@@ -118,6 +122,15 @@ class SmallSolution:
         if fixed is not None:
             of_lower[fixed] = of_upper[fixed] = 0.5
         return of_lower * s_box, of_upper * s_box
+
+    def depend(self) -> bool:
+        """Whether active rows are linearly dependent: then gradients of rows and limits are a choice."""
+        if self.dependent is None:
+            bounded = self.scaled.has_lb or self.scaled.has_ub
+            point = settled_point(self.system, bounded, self.masks, self.state, Certificate(*self.residuals))
+            assert point.active is not None
+            self.dependent = dependent_rows(self.system, point.active) is not None
+        return self.dependent
 
     def lift(self) -> SolutionMap:
         """The same solution as the general way holds it."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .active_set import Certificate, Point, certify, strict_rows
 from .black_box import find_point, for_solver
 from .diagnosis import explain_failure
-from .differentiability import DifferentiabilityWarning, loose_weak_rows
+from .differentiability import DifferentiabilityWarning, dependent_rows, loose_weak_rows
 from .errors import NotDifferentiableError, SolverAccuracyError
 from .options import Options, Timings
 from .penalty import plugin_stiffness
@@ -61,6 +61,7 @@ class Solved:
     all_rows: ActiveRows | None = None
     plugin_y: Array | None = None
     plugin_lower: Array | None = None
+    are_rows_checked: bool = False
 
 
 @dataclass(slots=True)
@@ -175,6 +176,22 @@ class SolutionMap:
             kept = np.arange(self.program.m) if element.kept is None else np.flatnonzero(element.kept)
             named = tuple(int(kept[i - p]) for i in rows)
             self._warn(DifferentiabilityWarning("weakly active", self.program.unravel(k), named, tuple(bounds)))
+
+    def warn_about_dependent_rows(self) -> None:
+        """For derivatives with respect to the rows or to what limits them: where these depend on one another."""
+        if self.options.penalty is not None:
+            return
+        p = self.program.p
+        for k, one in enumerate(self.solved):
+            if one.are_rows_checked and not self.options.strict:
+                continue
+            one.are_rows_checked = True
+            found = dependent_rows(one.element.system, self._held(k))
+            if found is not None:
+                kept = np.arange(self.program.m) if one.element.kept is None else np.flatnonzero(one.element.kept)
+                rows, equalities = kept[found[p:]].tolist(), np.flatnonzero(found[:p]).tolist()
+                at = self.program.unravel(k)
+                self._warn(DifferentiabilityWarning("dependent", at, tuple(rows), equalities=tuple(equalities)))
 
     # ---- derivatives -----------------------------------------------------------------------------------------------
 
