@@ -259,7 +259,7 @@ def settle(
     d, and those of lb and ub that there are.  The point to guess from: x, multipliers of equalities, inequalities and
     (or empty) bounds; without one (an empty x) the active set starts with what holds anyway.  At most ``corrections``
     times, all that is violated enters the set and all that pushes the wrong way leaves it: the primal-dual active set
-    method (Hintermüller, Ito and Kunisch 2003, SIAM J. Optim. 13(3), 865–888).
+    method (Hintermüller, Ito and Kunisch 2002, SIAM J. Optim. 13(3), 865–888).
 
     ``masks`` [m + 3n] receives the active rows, lower and upper bounds, and both bounds together; ``state``
     [`state_size`] x, y, z_box, slack and stiffnesses, then x, y and z_box once more in the user's units, in which

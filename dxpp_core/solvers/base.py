@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SolverNotFoundError
+from ..errors import ProblemError, SolverNotFoundError
 
 __all__ = ["EMPTY", "Matrix", "RawSolution", "Solver", "SolverProblem", "Status", "find_solver", "register_solver"]
 
@@ -86,7 +86,14 @@ def register_solver(name: str) -> Callable[[Solver], Solver]:
     >>> @register_solver("unconstrained")
     ... def unconstrained(problem, tolerance):
     ...     return RawSolution(x=np.linalg.solve(problem.P, -problem.q))
+
+    Raises
+    ------
+    ProblemError
+        For ``"auto"``, which ``solve_qp`` knows as something else.
     """
+    if name == "auto":
+        raise ProblemError("a solver cannot be called 'auto', which is solve_qp's default choice: choose another name")
 
     def register(solver: Solver) -> Solver:
         _REGISTRY[name] = solver

@@ -8,6 +8,7 @@ import torch
 from quadratic_programs import loss_weights, make_problem, random_qp
 
 from dxpp_core import (
+    ProblemError,
     SolverAccuracyError,
     SolverLimitError,
     SolverNotFoundError,
@@ -64,6 +65,11 @@ def test_a_registered_solver_is_held_to_the_certificate() -> None:
     torch.testing.assert_close(x, torch.linalg.solve(problem["P"], -problem["q"]), rtol=1e-8, atol=1e-8)
     with pytest.raises(SolverAccuracyError, match="primal"):
         solve_qp(problem["P"], problem["q"], A=problem["A"], b=problem["b"], solver="unconstrained", polish=False)
+
+
+def test_the_name_of_the_default_choice_is_not_given_away() -> None:
+    with pytest.raises(ProblemError, match="'auto'"):
+        register_solver("auto")
 
 
 def test_a_solver_of_low_accuracy_is_refused_with_its_residuals_or_polished() -> None:
