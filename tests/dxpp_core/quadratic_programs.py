@@ -49,6 +49,25 @@ def solve_and_differentiate(
     return found, {name: g.to_dense() for name, g in zip(data, gradients, strict=True) if g is not None}
 
 
+def check_same(
+    one: tuple[QPSolution, Mapping[str, Tensor]],
+    other: tuple[QPSolution, Mapping[str, Tensor]],
+    *,
+    unit: float = 1.0,
+    least: float = 1.0,
+) -> None:
+    """Two ways found the same, multipliers in this unit, gradients relative to the largest entry or to ``least``."""
+    (found, gradients), (expected, their_gradients) = one, other
+    for name in ("x", "y", "z", "z_box"):
+        size = 1.0 if name == "x" else unit
+        assert torch.allclose(getattr(found, name) / size, getattr(expected, name) / size, rtol=1e-10, atol=1e-10), name
+    assert gradients.keys() == their_gradients.keys()
+    for name, gradient in their_gradients.items():
+        size = max(least, float(gradient.abs().max()))
+        assert float((gradients[name] - gradient).abs().max()) <= 1e-8 * size, name
+    assert max(found.certificate.worst, expected.certificate.worst) <= 1e-12
+
+
 def random_qp(n: int, m: int, seed: int, *, equalities: int | None = None) -> Problem:
     """The paper's recipe (section 4.1): P = P'P'ᵀ + 1e-6 I, the rest standard normal, x = 1 strictly feasible."""
     generator = torch.Generator().manual_seed(seed)
