@@ -36,8 +36,8 @@ Mask = NDArray[np.bool_]
 
 # In the equilibrated program, a multiplier or slack of at most this is zero: the row is weakly active if both are.
 WEAK = 1e-10
+# Corrections of an active set that was read off a solver's point, and of one that starts empty.
 CORRECTIONS = 12
-# And of a set that starts empty.
 FROM_NOTHING = 20
 # A polished point solves its equality-constrained program up to this residual, relative to the terms it is made of.
 _EXACT = 1e-10

@@ -16,7 +16,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from .active_set import CORRECTIONS, FROM_NOTHING, LIMITS, Certificate, settled_point
+from .active_set import CORRECTIONS, FROM_NOTHING, LIMITS, Certificate, Point, settled_point
 from .black_box import FAR, first_tolerance
 from .differentiability import dependent_rows
 from .factorization import System
@@ -72,7 +72,7 @@ class SmallSolution:
         are those of :mod:`dxpp_core.gradients`.
         """
         start = time.perf_counter()
-        if any(wanted[3:]) and self.depend():
+        if any(wanted[3:]) and self.has_dependent_rows():
             return None
         kernels, _ = _kernels()
         system, scaled, compact = self.system, self.scaled, self.system.compact
@@ -123,25 +123,27 @@ class SmallSolution:
             of_lower[fixed] = of_upper[fixed] = 0.5
         return of_lower * s_box, of_upper * s_box
 
-    def depend(self) -> bool:
+    def point(self) -> Point:
+        """The same point as the general way holds it."""
+        bounded = self.scaled.has_lb or self.scaled.has_ub
+        point = settled_point(self.system, bounded, self.masks, self.state, Certificate(*self.residuals))
+        point.direct = self.direct
+        return point
+
+    def has_dependent_rows(self) -> bool:
         """Whether active rows are linearly dependent: then gradients of rows and limits are a choice."""
         if self.dependent is None:
-            bounded = self.scaled.has_lb or self.scaled.has_ub
-            point = settled_point(self.system, bounded, self.masks, self.state, Certificate(*self.residuals))
-            assert point.active is not None
-            self.dependent = dependent_rows(self.system, point.active) is not None
+            active = self.point().active
+            assert active is not None
+            self.dependent = dependent_rows(self.system, active) is not None
         return self.dependent
 
     def lift(self) -> SolutionMap:
         """The same solution as the general way holds it."""
-        scaled, certificate = self.scaled, Certificate(*self.residuals)
-        bounded = scaled.has_lb or scaled.has_ub
-        point = settled_point(self.system, bounded, self.masks, self.state, certificate)
-        point.direct = self.direct
-        element = Element(self.system, scaled.vectors(), None)
+        element = Element(self.system, self.scaled.vectors(), None)
         program = QuadraticProgram(dict(zip(NAMES, self.arrays, strict=True)), {})
         x, y, z, z_box = (part[None] for part in self.parts())
-        solved = [Solved(element, point, certificate, self.iterations)]
+        solved = [Solved(element, self.point(), Certificate(*self.residuals), self.iterations)]
         timings = Timings(*self.seconds, self.sensitivity)
         return SolutionMap(program, self.options, x, y, z, z_box, timings=timings, solved=solved)
 

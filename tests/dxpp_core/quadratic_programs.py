@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,9 +23,9 @@ class Problem:
     arguments: dict[str, Tensor]
     leaves: dict[str, Tensor] = field(default_factory=dict)
 
-    def solve(self, **options: object) -> QPSolution:
+    def solve(self, **options: Any) -> QPSolution:
         self.leaves = {name: value.detach().clone().requires_grad_() for name, value in self.arguments.items()}
-        return solve_qp(**self.leaves, **options)  # type: ignore[arg-type]
+        return solve_qp(**self.leaves, **options)
 
     def gradients(self, loss: Callable[[QPSolution], Tensor], **options: object) -> dict[str, Tensor]:
         loss(self.solve(**options)).backward()
@@ -36,10 +37,10 @@ def make_problem(**arguments: object) -> Problem:
 
 
 def solve_and_differentiate(
-    data: Mapping[str, Tensor], seed: int, **options: object
+    data: Mapping[str, Tensor], seed: int, **options: Any
 ) -> tuple[QPSolution, dict[str, Tensor]]:
     """The solution, and dense gradients of a random linear loss of all its parts."""
-    found = solve_qp(**data, **options)  # type: ignore[arg-type]
+    found = solve_qp(**data, **options)
     generator = torch.Generator().manual_seed(seed)
     parts = (found.x, found.y, found.z, found.z_box)
     loss = torch.stack(
@@ -47,6 +48,28 @@ def solve_and_differentiate(
     ).sum()
     gradients = torch.autograd.grad(loss, list(data.values()), allow_unused=True)
     return found, {name: g.to_dense() for name, g in zip(data, gradients, strict=True) if g is not None}
+
+
+def random_limits(rng: np.random.Generator, inside: np.ndarray, m: int, p: int, bounds: str) -> dict[str, np.ndarray]:
+    """Limits that the point ``inside`` meets: m inequalities, p equalities, and bounds, of which two may be equal.
+
+    ``bounds`` is none, lower, upper or both.
+    """
+    n = inside.size
+    data: dict[str, np.ndarray] = {}
+    if m:
+        data["G"] = rng.normal(size=(m, n))
+        data["h"] = data["G"] @ inside + rng.uniform(0.0, 1.0, m)
+    if p:
+        data["A"] = rng.normal(size=(p, n))
+        data["b"] = data["A"] @ inside
+    if bounds in ("lower", "both"):
+        data["lb"] = inside - rng.uniform(0.1, 1.0, n)
+    if bounds in ("upper", "both"):
+        data["ub"] = inside + rng.uniform(0.1, 1.0, n)
+    if bounds == "both" and n > p + 1:
+        data["lb"][0] = data["ub"][0] = inside[0]
+    return data
 
 
 def check_same(

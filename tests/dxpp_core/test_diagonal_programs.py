@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from quadratic_programs import check_same, solve_and_differentiate
+from quadratic_programs import check_same, random_limits, solve_and_differentiate
 
 from dxpp_core import QPSolution, black_box, solve_qp
 from dxpp_core.factorization.compact import CompactFactor
@@ -30,20 +30,9 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> dict
     diagonal = rng.uniform(0.2, 3.0, n)
     if flat and bounds == "both":
         diagonal[rng.random(n) < 0.2] = 0.0
-    data: dict[str, Array] = {"P": np.diag(diagonal), "q": 3.0 * rng.normal(size=n)}
+    data = {"P": np.diag(diagonal), "q": 3.0 * rng.normal(size=n), **random_limits(rng, inside, m, p, bounds)}
     if m:
-        data["G"] = rng.normal(size=(m, n))
-        data["h"] = data["G"] @ inside + rng.uniform(0.0, 1.0, m)
         data["h"][rng.random(m) < 0.2] = np.inf
-    if p:
-        data["A"] = rng.normal(size=(p, n))
-        data["b"] = data["A"] @ inside
-    if bounds in ("lower", "both"):
-        data["lb"] = inside - rng.uniform(0.1, 1.0, n)
-    if bounds in ("upper", "both"):
-        data["ub"] = inside + rng.uniform(0.1, 1.0, n)
-    if bounds == "both":
-        data["lb"][0] = data["ub"][0] = inside[0]
     tensors = {name: torch.from_numpy(value) for name, value in data.items()}
     for name in ("P", "G", "A"):
         if name in tensors:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from quadratic_programs import check_same, solve_and_differentiate
+from quadratic_programs import check_same, random_limits, solve_and_differentiate
 
 from dxpp_core import InfeasibleError, QPSolution, layer, solve_qp
 from dxpp_core.solvers import RawSolution, SolverProblem
@@ -25,19 +25,7 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str, full: bool) -> dict
     inside = rng.normal(size=n)
     root = rng.normal(size=(n, n))
     P = root @ root.T + 0.1 * np.eye(n) if full else np.diag(rng.uniform(0.2, 3.0, n))
-    data: dict[str, Array] = {"P": P, "q": 3.0 * rng.normal(size=n)}
-    if m:
-        data["G"] = rng.normal(size=(m, n))
-        data["h"] = data["G"] @ inside + rng.uniform(0.0, 1.0, m)
-    if p:
-        data["A"] = rng.normal(size=(p, n))
-        data["b"] = data["A"] @ inside
-    if bounds in ("lower", "both"):
-        data["lb"] = inside - rng.uniform(0.1, 1.0, n)
-    if bounds in ("upper", "both"):
-        data["ub"] = inside + rng.uniform(0.1, 1.0, n)
-    if bounds == "both" and n > p + 1:
-        data["lb"][0] = data["ub"][0] = inside[0]
+    data = {"P": P, "q": 3.0 * rng.normal(size=n), **random_limits(rng, inside, m, p, bounds)}
     return {name: torch.from_numpy(value).requires_grad_() for name, value in data.items()}
 
 
