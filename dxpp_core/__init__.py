@@ -1,7 +1,5 @@
 """A differentiable QP layer for PyTorch: any black-box solver forward, one factor of a penalty Hessian backward."""
 
-from .active_set import Certificate
-from .differentiability import DifferentiabilityWarning
 from .errors import (
     DoubleBackwardError,
     InfeasibleError,
@@ -17,6 +15,8 @@ from .errors import (
     SolverNotFoundError,
     UnboundedError,
 )
+from .kkt.active_set import Certificate
+from .kkt.differentiability import DifferentiabilityWarning
 from .layer import QPLayer, QPSolution, solve_qp
 from .solvers import available as available_solvers
 from .solvers import register_solver

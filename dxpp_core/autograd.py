@@ -14,12 +14,12 @@ from torch.autograd import forward_ad
 
 from .arguments import own_numbers
 from .errors import DoubleBackwardError
-from .factorization.sparse import SparsePattern
-from .gradients import argument_gradients, solution_tangents
+from .matrices.sparse import SparsePattern
 from .options import Options
-from .problem import NAMES, QuadraticProgram
-from .small_solution import SmallSolution, solve_small
-from .solution_map import SolutionMap
+from .program.problem import NAMES, QuadraticProgram
+from .solution.gradients import argument_gradients, solution_tangents
+from .solution.map import SolutionMap
+from .solution.small import SmallSolution, solve_small
 
 __all__ = ["Call", "apply_solve"]
 

@@ -10,15 +10,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .active_set import Certificate
 from .arguments import native_arrays, split_argument
 from .autograd import Call, apply_solve
-from .differentiability import DifferentiabilityWarning
 from .errors import ProblemError, ShapeError
-from .factorization.sparse import SparsePattern
+from .kkt.active_set import Certificate
+from .kkt.differentiability import DifferentiabilityWarning
+from .kkt.penalty import PluginPenalty
+from .matrices.sparse import SparsePattern
 from .options import Options, Timings
-from .penalty import PluginPenalty
-from .problem import NAMES
+from .program.problem import NAMES
 from .solvers import Solver, find_solver
 
 __all__ = ["QPLayer", "QPSolution", "solve_qp"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .penalty import PluginPenalty
+from .kkt.penalty import PluginPenalty
 from .solvers.base import Solver
 
 __all__ = ["Options", "Timings"]

@@ -49,11 +49,11 @@ _SNAPSHOTS = Path("data") / "snapshots"
 @app.command()
 def run(config: ConfigFile = None, override: Overrides = None) -> None:
     """Run a whole study: train, backtest beside baselines, record in MLflow, write the report."""
-    from portfolio_dfl.config import load_config
+    from portfolio_dfl.config.study import load_config
 
     study = load_config(config, override)
     with _progress_bars() as progress:
-        from portfolio_dfl.study import run_study
+        from portfolio_dfl.study.run import run_study
 
         result = run_study(study, progress=progress)
     typer.echo(result)
@@ -62,11 +62,11 @@ def run(config: ConfigFile = None, override: Overrides = None) -> None:
 @app.command()
 def train(config: ConfigFile = None, override: Overrides = None) -> None:
     """Train all windows of a study and stop there; `backtest` goes on."""
-    from portfolio_dfl.config import load_config
+    from portfolio_dfl.config.study import load_config
 
     study = load_config(config, override)
     with _progress_bars() as progress:
-        from portfolio_dfl.study import train_study
+        from portfolio_dfl.study.run import train_study
 
         result = train_study(study, progress=progress)
     typer.echo(result)
@@ -81,11 +81,11 @@ def backtest(run: RunName, override: Elsewhere = None, folder: Runs = Path("runs
 @app.command()
 def compare(config: ConfigFile = None, override: Overrides = None) -> None:
     """Run every strategy there is, for every seed, with intervals and several cost levels."""
-    from portfolio_dfl.config import load_config
+    from portfolio_dfl.config.study import load_config
 
     study = load_config(config, override)
     with _progress_bars() as progress:
-        from portfolio_dfl.study import compare_study
+        from portfolio_dfl.study.run import compare_study
 
         result = compare_study(study, progress=progress)
     typer.echo(f"{result.comparison_text()}\n\n{result}")
@@ -94,11 +94,11 @@ def compare(config: ConfigFile = None, override: Overrides = None) -> None:
 @app.command()
 def sweep(config: ConfigFile = None, override: Overrides = None) -> None:
     """Search over sweep.space, judged on the days before the test span alone."""
-    from portfolio_dfl.config import load_config
+    from portfolio_dfl.config.study import load_config
 
     study = load_config(config, override)
     with _progress_bars() as progress:
-        from portfolio_dfl.sweep import run_sweep
+        from portfolio_dfl.study.sweep import run_sweep
 
         result = run_sweep(study, progress=progress)
     typer.echo(result)
@@ -111,14 +111,14 @@ def report(
     png: Annotated[bool, typer.Option("--png", help="each figure as a picture for papers too, in RUN/figures")] = False,
 ) -> None:
     """Write a finished study's report anew and show its table."""
-    from portfolio_dfl.study_report import report_content, write_study_report
-    from portfolio_dfl.study_result import load_result
+    from portfolio_dfl.study.page import report_content, write_study_report
+    from portfolio_dfl.study.result import load_result
 
     result = load_result(run, root=folder)
     write_study_report(result)
     typer.echo(result)
     if png:
-        from portfolio_dfl.tracking.pictures import write_pictures
+        from portfolio_dfl.report.pictures import write_pictures
 
         pictures = write_pictures(result.folder / "figures", report_content(result))
         typer.echo(f"figures {pictures[0].parent}, {len(pictures)} pictures")
@@ -135,7 +135,7 @@ def predict(
     folder: Runs = Path("runs"),
 ) -> None:
     """Show target weights and trades at the last close of fresh prices."""
-    from portfolio_dfl.live import advise
+    from portfolio_dfl.study.live import advise
 
     typer.echo(
         advise(
@@ -154,7 +154,7 @@ def predict(
 def resume(run: RunName, override: Elsewhere = None, folder: Runs = Path("runs")) -> None:
     """Continue an interrupted study where it stopped, to the same numbers."""
     with _progress_bars() as progress:
-        from portfolio_dfl.study import resume_study
+        from portfolio_dfl.study.run import resume_study
 
         result = resume_study(run, root=folder, overrides=override or [], progress=progress)
     typer.echo(result)
@@ -169,7 +169,7 @@ def ui(
     """Open MLflow's dashboard on the runs of the newest study."""
     from rich.console import Console
 
-    from portfolio_dfl.interruption import closed_on_signal
+    from portfolio_dfl.execution.interruption import closed_on_signal
     from portfolio_dfl.tracking.dashboard import start_dashboard
 
     with closed_on_signal():
@@ -189,8 +189,8 @@ def task(
     folder: Runs = Path("runs"),
 ) -> None:
     """Measure one of the paper's tables here, other layers alongside: table, CSV, figure and MLflow run."""
-    from portfolio_dfl.config import assignments
-    from portfolio_dfl.interruption import closed_on_signal
+    from portfolio_dfl.config.study import assignments
+    from portfolio_dfl.execution.interruption import closed_on_signal
     from portfolio_dfl.tasks.catalogue import run_task
 
     with closed_on_signal():  # Lightning would hear a signal at the end of a step, and call that success
@@ -208,7 +208,7 @@ def doctor() -> None:
 @app.command()
 def config(config: ConfigFile = None, override: Overrides = None) -> None:
     """Print a study's complete configuration as YAML with comments; without a file, the defaults."""
-    from portfolio_dfl.config import load_config
+    from portfolio_dfl.config.study import load_config
 
     typer.echo(load_config(config, override).to_yaml(comments=True), nl=False)
 
@@ -254,7 +254,7 @@ def check(
 
     Exit code 0: a study can use them with these policies. 1: it cannot. 2: they could not be checked.
     """
-    from portfolio_dfl.config import assignments
+    from portfolio_dfl.config.study import assignments
     from portfolio_dfl.data.inspection import check_file
 
     report = check_file(

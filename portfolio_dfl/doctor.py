@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from portfolio_dfl.notebook import PrintedResult
-from portfolio_dfl.tracking.provenance import git_commit, versions
+from portfolio_dfl.provenance import git_commit, versions
 
 __all__ = ["Diagnosis", "diagnose"]
 

@@ -1,7 +1,7 @@
 """Refinement and adjoint of a compact program, compiled: NumPy's calls cost more than such numbers.
 
 Compact is what is small and dense (P an array of two dimensions), or has a diagonal P (one dimension) and a few full
-rows.  The mathematics is that of :mod:`dxpp_core.sensitivity`, for the plain case alone: refinement converges.
+rows.  The mathematics is that of :mod:`dxpp_core.kkt.refinement`, for the plain case alone: refinement converges.
 """
 
 from __future__ import annotations

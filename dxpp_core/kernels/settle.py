@@ -1,7 +1,7 @@
 """From a solver's point, or from nothing, to the active set of a compact program and the exact point on it, compiled.
 
-The mathematics is that of :mod:`dxpp_core.active_set`, for the plain case alone: a few corrections of the active set
-lead to the right one, every row is strictly active or inactive, and refinement converges.  `settle` says where that
+The mathematics is that of :mod:`dxpp_core.kkt.active_set`, for the plain case alone: a few corrections of the active
+set lead to the right one, every row is strictly active or inactive, and refinement converges.  `settle` says where that
 does not hold, and leaves such a program to NumPy or to a solver.
 """
 

@@ -18,7 +18,7 @@ from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layo
 from portfolio_dfl.tasks.settings import require_least, require_some
 
 if TYPE_CHECKING:
-    from portfolio_dfl.data.windows import Samples
+    from portfolio_dfl.training.samples import Samples
 
 __all__ = ["epoch"]
 
@@ -118,8 +118,8 @@ def _samples(source: str, tickers: Sequence[str] | None, start: str | None, end:
     """All dates with complete features and labels."""
     from portfolio_dfl.data.panel import build_panel
     from portfolio_dfl.data.sources import open_source
-    from portfolio_dfl.data.windows import build_samples, returns_needed
     from portfolio_dfl.risk.covariance import RollingCovariance, covariance_path
+    from portfolio_dfl.training.samples import build_samples, returns_needed
 
     raw = open_source(source, tickers=tickers, start=start, end=end).load()
     returns = build_panel(raw, tickers=tickers, start=start, end=end).returns

@@ -71,7 +71,7 @@ class TaskResult(PrintedResult):
 
 def describe_machine() -> str:
     """Processor, cores, load, system and library versions, in one line."""
-    from portfolio_dfl.tracking.provenance import versions
+    from portfolio_dfl.provenance import versions
 
     found = versions()
     libraries = ", ".join(f"{name} {found[name]}" for name in ("python", "torch", "numpy", "scipy", "piqp"))
@@ -173,8 +173,8 @@ def save_task(result: TaskResult, root: str | os.PathLike[str]) -> TaskResult:
     TrackingError
         If the MLflow store does not take the run.
     """
+    from portfolio_dfl.provenance import git_commit, versions
     from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
-    from portfolio_dfl.tracking.provenance import git_commit, versions
 
     folder = Path(root) / "tasks" / result.name
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""What remains of a study: MLflow runs, the HTML report, a loadable model."""
+"""MLflow: runs, the dashboard, a loadable model."""

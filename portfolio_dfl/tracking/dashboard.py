@@ -19,7 +19,7 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.interruption import uninterrupted
+from portfolio_dfl.execution.interruption import uninterrupted
 from portfolio_dfl.tracking.mlflow_store import StudyStore
 
 __all__ = ["Dashboard", "start_dashboard", "study_pages"]

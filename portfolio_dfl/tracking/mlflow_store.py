@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.interruption import uninterrupted
+from portfolio_dfl.execution.interruption import uninterrupted
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -59,9 +59,9 @@ def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
     """
     from pickle import UnpicklingError
 
-    from portfolio_dfl.config import StudyConfig
-    from portfolio_dfl.run_folder import SUMS, read_window, sum_line
-    from portfolio_dfl.strategies import build_trained_policy, lanes
+    from portfolio_dfl.config.study import StudyConfig
+    from portfolio_dfl.strategies.table import build_trained_policy, lanes
+    from portfolio_dfl.study.folder import SUMS, read_window, sum_line
 
     try:
         kept = (folder / SUMS).read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def _damaged(folder: Path, reason: str) -> TrackingError:
 
 def save_strategy(folder: Path, *, config_yaml: str, window_file: Path, slug: str, tickers: Sequence[str]) -> None:
     """Write what :func:`load_policy` reads, and the digests by which it knows damage."""
-    from portfolio_dfl.run_folder import SUMS, sum_line
+    from portfolio_dfl.study.folder import SUMS, sum_line
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _CONFIG).write_text(config_yaml, encoding="utf-8")

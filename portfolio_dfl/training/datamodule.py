@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import lightning.pytorch as pl
 
-from portfolio_dfl.data.windows import Samples
 from portfolio_dfl.training.decision import DecisionBook
+from portfolio_dfl.training.samples import Samples
 
 __all__ = ["Batch", "Batches", "WindowDataModule"]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
-from portfolio_dfl.data.windows import Samples
+from portfolio_dfl.training.samples import Samples
 
 __all__ = ["DecisionBook", "DecisionModel", "Outcome"]
 

@@ -15,11 +15,11 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from portfolio_dfl.data.windows import Samples
 from portfolio_dfl.training.datamodule import WindowDataModule
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.health import GradientHealth
 from portfolio_dfl.training.module import PortfolioModule
+from portfolio_dfl.training.samples import Samples
 
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainingSettings

@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
-from portfolio_dfl.data.windows import build_samples, returns_needed
 from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import CovarianceEstimator, covariance_path
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.losses import MeanSquaredError
+from portfolio_dfl.training.samples import build_samples, returns_needed
 from portfolio_dfl.training.window import (
     TrainedWindow,
     TrainingSettings,

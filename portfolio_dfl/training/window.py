@@ -19,13 +19,13 @@ from torch import Tensor
 
 from dxpp_core.errors import QPError
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
-from portfolio_dfl.data.windows import Samples
 from portfolio_dfl.errors import AllocationError, PortfolioError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec, ScaledPredictor, fit_least_squares
 from portfolio_dfl.risk import LearnedCovarianceScaling
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.health import GradientHealth
 from portfolio_dfl.training.losses import DecisionLoss, Loss
+from portfolio_dfl.training.samples import Samples
 
 __all__ = ["TrainedWindow", "TrainingSettings", "WindowTask", "build_model", "load_state", "train_window"]
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from quadratic_programs import check_same, random_limits, solve_and_differentiate
 
-from dxpp_core import QPSolution, black_box, solve_qp
-from dxpp_core.factorization.compact import CompactFactor
+from dxpp_core import QPSolution, solve_qp
+from dxpp_core.matrices.compact import CompactFactor
 from dxpp_core.reference import reduced_kkt_gradients
+from dxpp_core.solution import search as black_box
 
 Array = NDArray[np.float64]
 F64 = torch.float64

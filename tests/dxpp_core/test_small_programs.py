@@ -23,11 +23,11 @@ from dxpp_core import (
     QPSolution,
     ShapeError,
     UnboundedError,
-    recognition,
-    small_solution,
     solve_qp,
 )
-from dxpp_core.factorization import dense
+from dxpp_core.matrices import dense
+from dxpp_core.program import recognition
+from dxpp_core.solution import small as small_solution
 from dxpp_core.solvers import RawSolution, SolverProblem, find_solver
 
 Array = NDArray[np.float64]

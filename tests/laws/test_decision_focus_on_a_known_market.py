@@ -27,10 +27,10 @@ import torch
 from scipy import stats
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
-from portfolio_dfl.data.windows import build_samples
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance, covariance_path
 from portfolio_dfl.training.losses import DecisionLoss, Loss, MeanSquaredError, plan_objective
+from portfolio_dfl.training.samples import build_samples
 from portfolio_dfl.training.window import TrainingSettings, WindowTask, build_model, load_state, train_window
 
 SEEDS, SAMPLES, TESTED, REALISED = 10, 600, 1000, 20

@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 from torch import Tensor, nn
 
-from portfolio_dfl.config import STRATEGIES, StudyConfig
+from portfolio_dfl.config.study import STRATEGIES, StudyConfig
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.forecasting import PREDICTORS
-from portfolio_dfl.strategies import lanes
-from portfolio_dfl.study import run_study
-from portfolio_dfl.study_data import decision_span, load_panel
+from portfolio_dfl.strategies.table import lanes
+from portfolio_dfl.strategies.walk import WalkTask, take_walk
+from portfolio_dfl.study.run import run_study
+from portfolio_dfl.study.span import decision_span, load_panel
 from portfolio_dfl.training.losses import LOSSES
-from portfolio_dfl.walk import WalkTask, take_walk
 
 #: Decide without a look at returns, by their definition.
 BLIND = ("equal_weight", "buy_and_hold")

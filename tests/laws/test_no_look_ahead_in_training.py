@@ -13,7 +13,6 @@ import torch
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.backtest.policy import roll
-from portfolio_dfl.data.windows import Samples, build_samples
 from portfolio_dfl.forecasting import PREDICTORS, PredictorSpec
 from portfolio_dfl.risk import (
     OAS,
@@ -25,6 +24,7 @@ from portfolio_dfl.risk import (
 )
 from portfolio_dfl.training.losses import LOSSES, build_loss
 from portfolio_dfl.training.policies import PredictOptimisePolicy
+from portfolio_dfl.training.samples import Samples, build_samples
 from portfolio_dfl.training.window import TrainingSettings
 
 DAYS, START, EVERY = 64, 36, 8

@@ -16,11 +16,11 @@ import pytest
 import torch
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
-from portfolio_dfl.data.windows import Samples, build_samples
 from portfolio_dfl.errors import DataError
 from portfolio_dfl.risk import OAS, CovarianceEstimator, EWMACovariance, LedoitWolf, RollingCovariance, covariance_path
 from portfolio_dfl.training.losses import build_loss
 from portfolio_dfl.training.policies import PredictOptimisePolicy
+from portfolio_dfl.training.samples import Samples, build_samples
 from portfolio_dfl.training.window import TrainingSettings, train_window
 
 DAYS, LOOKBACK = 40, 5

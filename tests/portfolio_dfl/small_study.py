@@ -10,8 +10,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from portfolio_dfl.config import StudyConfig
-from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.tracking.mlflow_store import StudyStore, open_store
 
 __all__ = [

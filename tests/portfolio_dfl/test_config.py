@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from portfolio_dfl.config import StudyConfig, load_config
+from portfolio_dfl.config.study import StudyConfig, load_config
 from portfolio_dfl.errors import ConfigError
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))

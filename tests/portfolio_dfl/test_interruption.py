@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from portfolio_dfl.interruption import closed_on_signal, uninterrupted
+from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
 
 
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from small_study import EXPERIMENT, WINDOWS, Record, brief, records, same_weights, small, start, statuses
 
-from portfolio_dfl.study import resume_study, run_study
-from portfolio_dfl.study_data import decision_span, load_panel
-from portfolio_dfl.study_result import StudyResult
-from portfolio_dfl.sweep import run_sweep, validation_score
+from portfolio_dfl.study.result import StudyResult
+from portfolio_dfl.study.run import resume_study, run_study
+from portfolio_dfl.study.span import decision_span, load_panel
+from portfolio_dfl.study.sweep import run_sweep, validation_score
 
 _KILLS = 10
 

@@ -14,10 +14,10 @@ from small_study import small
 
 from portfolio_dfl.cli import main
 from portfolio_dfl.errors import DataError, TrackingError
-from portfolio_dfl.live import advise, read_holdings
-from portfolio_dfl.run_folder import RunFolder
-from portfolio_dfl.study import run_study
-from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.live import advise, read_holdings
+from portfolio_dfl.study.result import StudyResult
+from portfolio_dfl.study.run import run_study
 from portfolio_dfl.tracking.mlflow_store import open_store
 
 TICKERS = ["MTUM", "QUAL", "SIZE", "USMV", "VLUE"]

@@ -11,8 +11,8 @@ import pytest
 from small_study import WINDOWS, brief, small, statuses
 
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.study import resume_study, run_study
-from portfolio_dfl.sweep import run_sweep
+from portfolio_dfl.study.run import resume_study, run_study
+from portfolio_dfl.study.sweep import run_sweep
 
 
 def rename(database: Path, before: str, after: str) -> None:

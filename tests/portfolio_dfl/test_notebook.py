@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from portfolio_dfl.config import StudyConfig, load_config
+from portfolio_dfl.config.study import StudyConfig, load_config
 from portfolio_dfl.data.inspection import check_file
 from portfolio_dfl.data.store import fetch_snapshot, list_snapshots
 from portfolio_dfl.doctor import diagnose
-from portfolio_dfl.live import advise
-from portfolio_dfl.study import compare_study, resume_study, run_study, train_study
-from portfolio_dfl.study_result import load_result
-from portfolio_dfl.sweep import run_sweep
+from portfolio_dfl.study.live import advise
+from portfolio_dfl.study.result import load_result
+from portfolio_dfl.study.run import compare_study, resume_study, run_study, train_study
+from portfolio_dfl.study.sweep import run_sweep
 from portfolio_dfl.tasks import catalogue, records
 from portfolio_dfl.tracking.dashboard import start_dashboard
 

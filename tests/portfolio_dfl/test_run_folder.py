@@ -10,9 +10,9 @@ import pytest
 from small_study import WINDOWS, brief, records, same_weights, start, statuses
 
 from portfolio_dfl.errors import ConfigError, TrackingError
-from portfolio_dfl.run_folder import RunFolder
-from portfolio_dfl.study import resume_study, run_study
-from portfolio_dfl.study_result import StudyResult, load_result
+from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.result import StudyResult, load_result
+from portfolio_dfl.study.run import resume_study, run_study
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 from small_study import EXPERIMENT, brief, records, start, statuses, store_of
 
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.run_folder import RunFolder
-from portfolio_dfl.study import resume_study, run_study
+from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.run import resume_study, run_study
 
 
 def test_four_studies_at_once_on_a_fresh_store_lose_nothing(tmp_path: Path) -> None:

@@ -19,17 +19,17 @@ from portfolio_dfl.allocation.limits import BoxLimits
 from portfolio_dfl.backtest.costs import break_even_cost
 from portfolio_dfl.backtest.deflation import deflated_sharpe
 from portfolio_dfl.backtest.regret import decision_regret
-from portfolio_dfl.config import STRATEGIES, StudyConfig, load_config
+from portfolio_dfl.config.study import STRATEGIES, StudyConfig, load_config
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError
-from portfolio_dfl.live import advise
 from portfolio_dfl.risk import RollingCovariance, estimate_path
-from portfolio_dfl.run_folder import RunFolder
-from portfolio_dfl.strategies import build_estimator
-from portfolio_dfl.study import compare_study, resume_study, run_study, train_study
-from portfolio_dfl.study_data import decision_span, load_panel
-from portfolio_dfl.study_result import StudyResult, load_result
-from portfolio_dfl.sweep import run_sweep, validation_score
+from portfolio_dfl.strategies.table import build_estimator
+from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.live import advise
+from portfolio_dfl.study.result import StudyResult, load_result
+from portfolio_dfl.study.run import compare_study, resume_study, run_study, train_study
+from portfolio_dfl.study.span import decision_span, load_panel
+from portfolio_dfl.study.sweep import run_sweep, validation_score
 from portfolio_dfl.tracking.mlflow_store import download_model, open_store
 
 SMALL = {

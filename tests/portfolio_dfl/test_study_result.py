@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from small_study import small
 
-from portfolio_dfl.study import run_study
-from portfolio_dfl.study_result import StudyResult
+from portfolio_dfl.study.result import StudyResult
+from portfolio_dfl.study.run import run_study
 
 
 @pytest.fixture(scope="module")

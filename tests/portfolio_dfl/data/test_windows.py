@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from portfolio_dfl.data.windows import Samples, build_samples, label_length
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.training.samples import Samples, build_samples, label_length
 
 LOOKBACK, HORIZON, REALISED, COVARIANCE_WINDOW = 6, 3, 5, 4
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from portfolio_dfl.config import assignments
+from portfolio_dfl.config.study import assignments
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.tasks.catalogue import TASKS, run_task
 from portfolio_dfl.tasks.records import paper_layout

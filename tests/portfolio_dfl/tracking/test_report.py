@@ -19,8 +19,8 @@ from portfolio_dfl.backtest import Ledger, run_ledger
 from portfolio_dfl.backtest.costs import cost_levels
 from portfolio_dfl.backtest.evaluation import performance_table
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.tracking.pictures import write_pictures
-from portfolio_dfl.tracking.report import ReportContent, StrategyRecord, report_html, write_report
+from portfolio_dfl.report.page import ReportContent, StrategyRecord, report_html, write_report
+from portfolio_dfl.report.pictures import write_pictures
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

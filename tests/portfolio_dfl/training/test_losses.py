@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
-from portfolio_dfl.data.windows import Samples
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import LinearPredictor
 from portfolio_dfl.training.decision import DecisionModel, Outcome
@@ -28,6 +27,7 @@ from portfolio_dfl.training.losses import (
     decision_loss,
     plan_objective,
 )
+from portfolio_dfl.training.samples import Samples
 
 ASSETS, LOOKBACK, HORIZON, COUNT = 3, 4, 2, 6
 

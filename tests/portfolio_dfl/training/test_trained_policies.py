@@ -13,13 +13,13 @@ from torch import Tensor
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
 from portfolio_dfl.backtest.policy import Decision, Policy, roll
-from portfolio_dfl.data.windows import label_length
 from portfolio_dfl.errors import AllocationError, DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance
 from portfolio_dfl.training.decision import Outcome
 from portfolio_dfl.training.losses import DecisionLoss, MeanSquaredError
 from portfolio_dfl.training.policies import DecisionFocusedPolicy, PredictOptimisePolicy, TwoStagePolicy
+from portfolio_dfl.training.samples import label_length
 from portfolio_dfl.training.walk_forward import retraining_dates, train_windows
 from portfolio_dfl.training.window import TrainingSettings
 

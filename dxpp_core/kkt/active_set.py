@@ -1,0 +1,358 @@
+"""From a solver's approximate answer to the exact point: which rows are active, the polish, and its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import NonConvexError
+from ..matrices import System
+from ..matrices.base import RIDGE
+from ..matrices.compact import CompactFactor
+from ..program.units import ScaledVectors
+from .penalty import STIFFNESS
+from .refinement import ActiveRows, KKTSolution, hold, largest, refine, solve_by_kkt_factor
+
+__all__ = [
+    "CORRECTIONS",
+    "FROM_NOTHING",
+    "LIMITS",
+    "WEAK",
+    "Certificate",
+    "Point",
+    "certify",
+    "guess_active",
+    "polish",
+    "settle",
+    "settled_point",
+]
+
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# In the equilibrated program, a multiplier or slack of at most this is zero: the row is weakly active if both are.
+WEAK = 1e-10
+# Corrections of an active set that was read off a solver's point, and of one that starts empty.
+CORRECTIONS = 12
+FROM_NOTHING = 20
+# A polished point solves its equality-constrained program up to this residual, relative to the terms it is made of.
+_EXACT = 1e-10
+# Its rows hold more closely: a larger residual there means rows that are almost, but not quite, multiples of each
+# other.
+_EXACT_ROWS = 1e-13
+# Refinement that ends above this has stalled: the KKT matrix itself must be factored to tell why.
+_CONVERGED = 1e-14
+# What the compiled polish needs to know of all this.
+LIMITS = (STIFFNESS, RIDGE, WEAK, _CONVERGED, _EXACT_ROWS)
+_NOTHING = np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Residuals of the KKT conditions in the equilibrated program, relative to the terms they are made of.
+
+    ``primal``: violation of rows and bounds; ``dual``: stationarity and signs of multipliers; ``gap``: complementarity,
+    relative to the objective.  All are dimensionless and do not depend on the units of x, objective or rows.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+
+    @property
+    def worst(self) -> float:
+        return max(self.primal, self.dual, self.gap)
+
+
+@dataclass(slots=True)
+class Point:
+    """A primal-dual point of a scaled program with its active set.
+
+    ``active`` is None until its factor is needed, ``certificate`` unless the polish found it; ``direct``: found without
+    a solver.
+    """
+
+    x: Vector
+    y: Vector
+    z_box: Vector | None
+    rows: Mask
+    lower: Mask | None
+    upper: Mask | None
+    slack: Vector
+    active: ActiveRows | None = None
+    polished: bool = False
+    weak: bool = False
+    corrections: int = 0
+    direct: bool = False
+    certificate: Certificate | None = None
+
+    @property
+    def box(self) -> Mask | None:
+        return None if self.lower is None or self.upper is None else self.lower | self.upper
+
+
+def _slack(system: System, vectors: ScaledVectors, x: Vector) -> Vector:
+    return vectors.d - system.C_dot(x) if vectors.d.size else vectors.d
+
+
+def certify(system: System, vectors: ScaledVectors, point: Point) -> Certificate:
+    """Certificate of a primal-dual point of the scaled program, from products with the matrices themselves."""
+    p, x, y, z_box = system.n_eq, point.x, point.y, point.z_box
+    Px = system.P_dot(x)
+    dual = Px + vectors.q
+    scale = max(vectors.dual_size, largest(Px))
+    xPx, qx = float(x.dot(Px)), float(x.dot(vectors.q))
+    support, primal, sign = 0.0, 0.0, 0.0
+    if vectors.d.size:
+        pull = system.Ct_dot(y)
+        dual += pull
+        scale = max(scale, largest(pull))
+        if p:
+            primal = largest(point.slack[:p])
+        if vectors.d.size > p:
+            primal = max(primal, -float(point.slack[p:].min()))
+            sign = max(sign, -float(y[p:].min()))
+        support = float(y.dot(vectors.d))
+    if z_box is not None:
+        dual += z_box
+        scale = max(scale, largest(z_box))
+        for bound, side in ((vectors.ub, 1.0), (vectors.lb, -1.0)):
+            # At the bound it pushes against, a multiplier counts with that bound; pushing against none, as a wrong
+            # sign.
+            push = np.maximum(side * z_box, 0.0)
+            if bound is None:
+                sign = max(sign, float(push.max()))
+                continue
+            primal = max(primal, float((side * (x - bound)).max()))
+            infinite = np.isinf(bound)
+            if infinite.any():
+                sign = max(sign, float(push[infinite].max()))
+                bound = np.where(infinite, x, bound)
+            support += side * float(push.dot(bound))
+    gap = abs(xPx + qx + support) / max(abs(qx) + abs(xPx) + abs(support), vectors.dual_size)
+    return Certificate(primal / max(1.0, largest(x)), max(largest(dual), sign) / scale, gap)
+
+
+def guess_active(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z_box: Vector | None) -> Point:
+    """Active where the multiplier outweighs the slack, both in the units of the equilibrated program."""
+    p, size = system.n_eq, vectors.dual_size
+    slack = _slack(system, vectors, x)
+    rows = y > size * slack
+    rows[:p] = True
+    if z_box is None:
+        return Point(x, y, None, rows, None, None, slack)
+    nothing = np.zeros(x.size, dtype=bool)
+    lower = -z_box > size * (x - vectors.lb) if vectors.lb is not None else nothing
+    upper = z_box > size * (vectors.ub - x) if vectors.ub is not None else nothing
+    if vectors.fixed is not None:
+        lower, upper = lower | vectors.fixed, upper & ~vectors.fixed
+    return Point(x, y, z_box, rows, lower, upper, slack)
+
+
+def settle(
+    system: System,
+    vectors: ScaledVectors,
+    x: Vector = _NOTHING,
+    y: Vector = _NOTHING,
+    z_box: Vector | None = None,
+) -> Point | None:
+    """Guess, polish and certify a compact program by compiled loops; None where it is not a plain case.
+
+    Without a point to guess from, the active set starts empty.
+    """
+    assert system.compact is not None
+    kernel, state_size = _kernel()
+    n, m, p = system.D.size, system.E.size, system.n_eq
+    parts = (vectors.q, vectors.d, vectors.lb, vectors.ub)
+    masks = np.empty(m + 3 * n, dtype=np.bool_)
+    state = np.empty(state_size(system.compact[0], m))
+    plain, primal, dual, gap, _, tried = kernel(
+        *system.compact,
+        p,
+        np.concatenate([part for part in parts if part is not None]),
+        vectors.lb is not None,
+        vectors.ub is not None,
+        _NOTHING,
+        _NOTHING,
+        vectors.alpha,
+        vectors.c,
+        vectors.dual_size,
+        *LIMITS,
+        CORRECTIONS if x.size else FROM_NOTHING,
+        x,
+        y[:p],
+        y[p:],
+        _NOTHING if z_box is None else z_box,
+        masks,
+        state,
+    )
+    if not plain:
+        return None
+    bounded = vectors.lb is not None or vectors.ub is not None
+    point = settled_point(system, bounded, masks, state, Certificate(primal, dual, gap))
+    point.corrections = tried - 1
+    return point
+
+
+def settled_point(system: System, bounded: bool, masks: Mask, state: Vector, certificate: Certificate) -> Point:
+    """The point that the compiled polish has left in ``masks`` and ``state``."""
+    assert system.compact is not None
+    P, others = system.compact
+    n, m = system.D.size, system.E.size
+    x, y, z_box, slack, kappa = (
+        state[start : start + size] for start, size in ((0, n), (n, m), (n + m, n), (2 * n + m, m), (2 * n + 2 * m, m))
+    )
+    rows, lower, upper, held = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
+    L = state[4 * n + 4 * m :][: n * n if P.ndim == 2 else n + m * m]
+    factor = CompactFactor(P, others[: m * n].reshape(m, n), kappa, L, held)
+    if not bounded:
+        active = ActiveRows(rows, None, kappa, factor)
+        return Point(x, y, None, rows, None, None, slack, active=active, polished=True, certificate=certificate)
+    active = ActiveRows(rows, held, kappa, factor, np.where(held, 0.0, 1.0))
+    return Point(x, y, z_box, rows, lower, upper, slack, active=active, polished=True, certificate=certificate)
+
+
+@cache
+def _kernel() -> tuple[Callable[..., tuple[bool, float, float, float, float, int]], Callable[[Vector, int], int]]:
+    """Imported when first needed: Numba takes its time."""
+    from ..kernels.compact import state_size
+    from ..kernels.settle import settle
+
+    return settle, state_size
+
+
+def _box_target(vectors: ScaledVectors, point: Point) -> Vector | None:
+    if point.lower is None or point.upper is None:
+        return None
+    target = np.zeros(point.x.size)
+    if vectors.lb is not None:
+        target = np.where(point.lower, vectors.lb, target)
+    if vectors.ub is not None:
+        target = np.where(point.upper, vectors.ub, target)
+    return target
+
+
+def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None:
+    """Solve the equality-constrained program on the guessed active set; correct the set where the answer contradicts.
+
+    A multiplier of the wrong sign leaves the set, a violated row enters it, a few times over.  Returns None if no set
+    is found whose exact solution is feasible with multipliers of the right signs: the guess came from too rough a
+    point.
+    """
+    rows, lower, upper = guess.rows, guess.lower, guess.upper
+    seen: set[bytes] = set()
+    for corrections in range(CORRECTIONS):
+        point = Point(guess.x, guess.y, guess.z_box, rows, lower, upper, guess.slack, corrections=corrections)
+        if corrections:
+            key = rows.tobytes() + b"".join(held.tobytes() for held in (lower, upper) if held is not None)
+            if key in seen:
+                return None
+            seen.add(key)
+        found = _solve_on(system, vectors, point)
+        if found is None:
+            return None
+        point.x, point.y, point.z_box, point.slack = found.v, found.s, found.s_box, _slack(system, vectors, found.v)
+        wrong_rows, least = _contradictions(system.n_eq, vectors, point)
+        wrong_box = None
+        if lower is not None and upper is not None:
+            wrong_box, least_box = _box_contradictions(vectors, point, lower, upper)
+            least = min(least, least_box)
+        if least >= -1.0:
+            point.polished, point.weak = True, least <= 1.0
+            if rows.size > system.n_eq:
+                np.maximum(point.y[system.n_eq :], 0.0, out=point.y[system.n_eq :])
+            return point
+        rows = rows ^ wrong_rows
+        if wrong_box is not None and lower is not None and upper is not None:
+            leaves, to_lower, to_upper = wrong_box
+            lower, upper = (lower & ~leaves) | to_lower, (upper & ~leaves) | to_upper
+    return None
+
+
+def _solve_on(system: System, vectors: ScaledVectors, point: Point) -> KKTSolution | None:
+    """The exact solution with the rows and bounds of ``point`` held, or None where it cannot be had exactly."""
+    try:
+        active = point.active = hold(system, point.rows, point.box)
+    except NonConvexError:
+        return None
+    target = _box_target(vectors, point)
+    found = refine(system, active, vectors.q, vectors.d, target, KKTSolution(point.x, point.y, point.z_box))
+    if not found.residual <= _CONVERGED:
+        found = solve_by_kkt_factor(system, active, vectors.q, vectors.d, target, found)
+    return found if found.residual <= _EXACT and found.row_residual <= _EXACT_ROWS else None
+
+
+def _contradictions(n_eq: int, vectors: ScaledVectors, point: Point) -> tuple[Mask, float]:
+    """Inequalities whose multiplier (if held) or slack (if not) is negative, and the least of these over WEAK."""
+    wrong = np.zeros(point.rows.size, dtype=bool)
+    if point.rows.size == n_eq:
+        return wrong, np.inf
+    size_x = WEAK * max(1.0, largest(point.x))
+    shown = np.where(point.rows, point.y * (1.0 / (WEAK * vectors.dual_size)), point.slack * (1.0 / size_x))
+    least = float(shown[n_eq:].min())
+    if least < -1.0:
+        wrong[n_eq:] = shown[n_eq:] < -1.0
+    return wrong, least
+
+
+def _box_contradictions(
+    vectors: ScaledVectors, point: Point, lower: Mask, upper: Mask
+) -> tuple[tuple[Mask, Mask, Mask], float]:
+    """The same for bounds: variables that leave their bound, that reach the lower one, that reach the upper one."""
+    assert point.z_box is not None
+    nothing = np.zeros(lower.size, dtype=bool)
+    size_z, size_x = WEAK * vectors.dual_size, WEAK * max(1.0, largest(point.x))
+    push = np.where(upper, point.z_box, np.where(lower, -point.z_box, np.inf))
+    if vectors.fixed is not None:
+        push = np.where(vectors.fixed, np.inf, push)
+    least = float(push.min()) / size_z
+    below = above = None
+    free = ~(lower | upper)
+    if vectors.lb is not None:
+        below = np.where(free, point.x - vectors.lb, np.inf)
+        least = min(least, float(below.min()) / size_x)
+    if vectors.ub is not None:
+        above = np.where(free, vectors.ub - point.x, np.inf)
+        least = min(least, float(above.min()) / size_x)
+    if least >= -1.0:
+        return (nothing, nothing, nothing), least
+    return (
+        push < -size_z,
+        nothing if below is None else below < -size_x,
+        nothing if above is None else above < -size_x,
+    ), least
+
+
+def strict_rows(system: System, vectors: ScaledVectors, point: Point) -> tuple[Mask, Mask | None, Mask, Mask | None]:
+    """Split the active set by strict complementarity.
+
+    Returns
+    -------
+    rows, box : masks of the rows and bounds that are active with a positive multiplier (equalities always are)
+    weak_rows, weak_box : masks of those whose slack and multiplier are both zero
+    """
+    p = system.n_eq
+    tolerance = WEAK * vectors.dual_size
+    size_x = WEAK * max(1.0, float(np.abs(point.x).max()))
+    rows = point.rows.copy()
+    weak = np.zeros(rows.size, dtype=bool)
+    if rows.size > p:
+        weak = (point.y <= tolerance) & (point.slack <= size_x)
+        weak[:p] = False
+        rows &= ~weak
+    box, weak_box = point.box, None
+    if point.z_box is not None and box is not None:
+        room = np.full(point.x.size, np.inf)
+        if vectors.lb is not None:
+            room = np.minimum(room, point.x - vectors.lb)
+        if vectors.ub is not None:
+            room = np.minimum(room, vectors.ub - point.x)
+        weak_box = (np.abs(point.z_box) <= tolerance) & (room <= size_x)
+        if vectors.fixed is not None:
+            weak_box &= ~vectors.fixed
+        box = box & ~weak_box
+    return rows, box, weak, weak_box

@@ -1,0 +1,445 @@
+"""Sparse matrices: everything that depends on the pattern alone is worked out once and kept with it.
+
+The penalty Hessian has one fixed pattern, that of all rows and bounds, inactive ones with stiffness zero; its
+ordering and symbolic analysis are QDLDL's (Stellato et al. 2020, AMD ordering) and are reused.  Rows with many
+entries are not folded into it but stand beside it in quasi-definite form [[H, Bᵀ], [B, −κ⁻¹]].
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from ..errors import NonConvexError
+from ..solvers.base import Matrix
+from .base import CURVED, FEW_ROWS, RIDGE, Factor
+from .dense import CURVATURE_TOLERANCE
+from .equilibration import equilibrate
+from .products import DenseRows, DiagonalProduct, Product, SparseProduct
+
+__all__ = ["SparsePattern", "SparseStructure", "SparseSystem"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int32]
+Positions = NDArray[np.int64]
+
+_LONGEST_FOLDED_ROW = 32
+_IDLE_FACTORS = 256
+_DENSE_BLOCK = 256
+# Rows with at least this share of their entries present are multiplied as an array.
+_FULL_SHARE = 0.3
+
+
+class SparsePattern:
+    """Row pointers and sorted column indices of a CSR matrix."""
+
+    __slots__ = ("indices", "indptr", "rows", "shape")
+
+    def __init__(
+        self,
+        indptr: NDArray[Any],
+        indices: NDArray[Any],
+        shape: tuple[int, int],
+        rows: NDArray[Any] | None = None,
+    ) -> None:
+        self.indptr: Index = np.asarray(indptr, dtype=np.int32)
+        self.indices: Index = np.asarray(indices, dtype=np.int32)
+        self.shape = shape
+        if rows is None:
+            rows = np.repeat(np.arange(shape[0], dtype=np.int32), self.indptr[1:] - self.indptr[:-1])
+        self.rows: Index = rows
+
+    @property
+    def nnz(self) -> int:
+        return int(self.indices.size)
+
+    def matrix(self, data: Array) -> sparse.csr_matrix:
+        return sparse.csr_matrix((data, self.indices, self.indptr), shape=self.shape, copy=False)
+
+    def to_csc(self) -> tuple[Positions, Index, Index]:
+        """Order of the entries, row indices and column pointers of the same matrix by columns."""
+        order = np.argsort(self.indices, kind="stable")
+        indptr = np.zeros(self.shape[1] + 1, dtype=np.int32)
+        np.cumsum(np.bincount(self.indices, minlength=self.shape[1]), out=indptr[1:])
+        return order, self.rows[order], indptr
+
+
+class _Maxima:
+    """Largest entry of each segment of an array; 0 for empty segments."""
+
+    __slots__ = ("_filled", "_size", "_starts")
+
+    def __init__(self, indptr: Index) -> None:
+        self._filled = np.flatnonzero(np.diff(indptr))
+        self._starts = indptr[:-1][self._filled]
+        self._size = indptr.size - 1
+
+    def __call__(self, values: Array) -> Array:
+        if self._filled.size == self._size:
+            return np.maximum.reduceat(values, self._starts) if values.size else values
+        out = np.zeros(self._size)
+        if self._filled.size:
+            out[self._filled] = np.maximum.reduceat(values, self._starts)
+        return out
+
+
+class SparseStructure:
+    """What depends on the patterns of P (made symmetric), C = [A; G] and on n_eq alone."""
+
+    def __init__(self, P: SparsePattern, C: SparsePattern, n_eq: int, key: Hashable) -> None:
+        n = P.shape[0]
+        self.n, self.n_eq, self.key = n, n_eq, key
+        # P may come with a pattern that is not symmetric; ½xᵀPx sees (P + Pᵀ)/2 only.
+        keys = P.rows.astype(np.int64) * n + P.indices
+        mirrored = P.indices.astype(np.int64) * n + P.rows
+        union = np.union1d(keys, mirrored)
+        self.P = SparsePattern(np.searchsorted(union, np.arange(n + 1, dtype=np.int64) * n), union % n, (n, n))
+        self._P_from = np.searchsorted(union, keys), np.searchsorted(union, mirrored)
+        self.C = C
+        self.P_max = _Maxima(self.P.indptr)
+        self.C_row_max = _Maxima(C.indptr)
+        self.C_order, self.C_csc_rows, self.C_csc_ptr = C.to_csc()
+        self.C_column_max = _Maxima(self.C_csc_ptr)
+        split = int(C.indptr[n_eq])
+        self.A = SparsePattern(C.indptr[: n_eq + 1], C.indices[:split], (n_eq, n))
+        self.G = SparsePattern(C.indptr[n_eq:] - split, C.indices[split:], (C.shape[0] - n_eq, n))
+        self.P_columns, _ = _by_columns(self.P)
+        self.A_columns, self.A_order = _by_columns(self.A)
+        self.G_columns, self.G_order = _by_columns(self.G)
+        self.P_is_diagonal = self.P.nnz <= n and bool((self.P.rows == self.P.indices).all())
+        self.C_is_full = 0 < C.shape[0] <= _LONGEST_FOLDED_ROW and C.nnz >= _FULL_SHARE * C.shape[0] * n
+        self.single_rows = np.flatnonzero(np.diff(C.indptr) == 1)
+        self.single_columns = C.indices[C.indptr[self.single_rows]]
+        self._plan_hessian()
+        self.blocks = _curvature_blocks(self.P)
+        self._idle: list[Any] = []
+        self._lock = threading.Lock()
+        self._latest: tuple[Array, Array, SparseSystem] | None = None
+
+    def system(self, P_data: Array, C_data: Array) -> SparseSystem:
+        """The equilibrated system of these entries of P (on its own pattern) and C.
+
+        The latest one is kept: from one step of a training to the next, matrices often stay what they were.
+        """
+        latest = self._latest
+        if latest is not None and np.array_equal(latest[0], P_data) and np.array_equal(latest[1], C_data):
+            return latest[2]
+        system = SparseSystem(self, self.symmetric(P_data), C_data)
+        self._latest = P_data.copy(), C_data.copy(), system
+        return system
+
+    def symmetric(self, data: Array) -> Array:
+        """Entries of (P + Pᵀ)/2 on the symmetric pattern, from those of P on its own."""
+        straight, mirrored = self._P_from
+        nnz = self.P.nnz
+        total = np.bincount(straight, data, minlength=nnz) + np.bincount(mirrored, data, minlength=nnz)
+        halved: Array = np.asarray(0.5 * total, dtype=np.float64)
+        return halved
+
+    def P_product(self, data: Array) -> Product:
+        """Products with P of these entries."""
+        if not self.P_is_diagonal:
+            return SparseProduct(self.P.matrix(data))
+        if self.P.nnz == self.n:
+            return DiagonalProduct(data)
+        diagonal = np.zeros(self.n)
+        diagonal[self.P.rows] = data
+        return DiagonalProduct(diagonal)
+
+    def C_product(self, data: Array) -> Product:
+        """Products with C of these entries."""
+        if not self.C_is_full:
+            return SparseProduct(self.C.matrix(data))
+        if self.C.nnz == self.C.shape[0] * self.n:
+            return DenseRows(data.reshape(self.C.shape))
+        return DenseRows(self.C.matrix(data).toarray())
+
+    def rows_of(self, data: Array, which: Positions) -> Any:
+        """Some rows of C: an array where they are mostly full, else a sparse matrix."""
+        if self.C_is_full and self.C.nnz == self.C.shape[0] * self.n:
+            return data.reshape(self.C.shape)[which]
+        return self.C.matrix(data)[which]
+
+    def _plan_hessian(self) -> None:
+        n, C = self.n, self.C
+        lengths = np.diff(C.indptr)
+        self.long_rows = np.flatnonzero(lengths > _LONGEST_FOLDED_ROW)
+        k = self.long_rows.size
+        upper = np.flatnonzero(self.P.rows <= self.P.indices)
+        self.P_upper = upper
+        left, right = _pairs_of_rows(C, lengths)
+        self.fold_left, self.fold_right, self.fold_row = left, right, C.rows[left]
+        self.long_entries = np.flatnonzero(np.isin(C.rows, self.long_rows)) if k else np.zeros(0, dtype=np.int64)
+        self.long_entry_row = C.rows[self.long_entries]
+        position_of_long = np.zeros(max(C.shape[0], 1), dtype=np.int64)
+        position_of_long[self.long_rows] = n + np.arange(k)
+        size = n + k
+        i: list[NDArray[Any]] = [
+            self.P.rows[upper],
+            C.indices[left],
+            np.arange(n),
+            C.indices[self.long_entries],
+            n + np.arange(k),
+        ]
+        j: list[NDArray[Any]] = [
+            self.P.indices[upper],
+            C.indices[right],
+            np.arange(n),
+            position_of_long[self.long_entry_row],
+            n + np.arange(k),
+        ]
+        keys = np.concatenate([a.astype(np.int64) for a in j]) * size + np.concatenate([a.astype(np.int64) for a in i])
+        entries, self.positions = np.unique(keys, return_inverse=True)
+        self.H_size, self.H_nnz = size, entries.size
+        self.H_indices = (entries % size).astype(np.int32)
+        self.H_indptr = np.searchsorted(entries, np.arange(size + 1, dtype=np.int64) * size).astype(np.int32)
+        on_diagonal = bool((self.P.rows[upper] == self.P.indices[upper]).all()) and bool(
+            (C.indices[left] == C.indices[right]).all()
+        )
+        self.is_arrow = on_diagonal and k * k <= 4 * n
+
+    def take(self) -> Any:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def give_back(self, solver: Any) -> None:
+        if len(self._idle) < _IDLE_FACTORS:
+            self._idle.append(solver)
+
+
+def _by_columns(pattern: SparsePattern) -> tuple[Any, Positions]:
+    """The pattern as a matrix by columns, for its structure only, and the order in which it takes the entries."""
+    order, rows, indptr = pattern.to_csc()
+    return sparse.csc_matrix((np.zeros(order.size), rows, indptr), shape=pattern.shape), order
+
+
+def _with_data(template: Any, data: Array) -> Any:
+    """A matrix on the pattern of ``template``, without SciPy's checks of a pattern that is known to be right."""
+    matrix = object.__new__(type(template))
+    matrix.__dict__.update(template.__dict__)
+    matrix.data = data
+    return matrix
+
+
+def _pairs_of_rows(C: SparsePattern, lengths: NDArray[Any]) -> tuple[Positions, Positions]:
+    """Pairs (a, b), a ≤ b, of entries that share a short row: the entries of Σ κ_i C_iᵀC_i above the diagonal."""
+    left, right = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for length in np.unique(lengths):
+        if 0 < length <= _LONGEST_FOLDED_ROW:
+            first, second = np.triu_indices(int(length))
+            starts = C.indptr[:-1][lengths == length].astype(np.int64)[:, None]
+            left.append((starts + first).ravel())
+            right.append((starts + second).ravel())
+    return np.concatenate(left), np.concatenate(right)
+
+
+def _curvature_blocks(
+    P: SparsePattern,
+) -> list[tuple[Positions, Positions, tuple[int, int]]] | None:
+    """Connected blocks of P by size, for the convexity check; None if one is too large."""
+    n = P.shape[0]
+    count, label = csgraph.connected_components(P.matrix(np.ones(P.nnz)), directed=False)
+    sizes = np.bincount(label, minlength=count)
+    if sizes.max() > _DENSE_BLOCK:
+        return None
+    order = np.argsort(label, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    inside = np.empty(n, dtype=np.int64)
+    inside[order] = np.arange(n) - np.repeat(starts, sizes)
+    blocks = []
+    for size in np.unique(sizes):
+        rank = np.cumsum(sizes == size) - 1
+        entries = np.flatnonzero(sizes[label[P.rows]] == size)
+        block = rank[label[P.rows[entries]]]
+        flat = (block * size + inside[P.rows[entries]]) * size + inside[P.indices[entries]]
+        blocks.append((entries, flat, (int((sizes == size).sum()), int(size))))
+    return blocks
+
+
+class _LDLFactor:
+    """QDLDL's factor of the quasi-definite matrix; its workspace returns to the structure when this is dropped."""
+
+    __slots__ = ("_n", "_solver", "_structure")
+
+    def __init__(self, structure: SparseStructure, data: Array) -> None:
+        import qdldl
+
+        matrix = sparse.csc_matrix(
+            (data, structure.H_indices, structure.H_indptr),
+            shape=(structure.H_size, structure.H_size),
+            copy=False,
+        )
+        self._structure, self._n = structure, structure.n
+        self._solver: Any = None
+        solver = structure.take()
+        try:
+            if solver is None:
+                solver = qdldl.Solver(matrix, upper=True)
+            else:
+                solver.update(matrix, upper=True)
+        except RuntimeError as error:
+            raise NonConvexError("the penalty Hessian has no quasi-definite factor in double precision") from error
+        self._solver = solver
+
+    def solve(self, rhs: Array) -> Array:
+        if self._structure.H_size == self._n:
+            plain: Array = self._solver.solve(rhs)
+            return plain
+        extended = np.zeros(self._structure.H_size)
+        extended[: self._n] = rhs
+        solution: Array = self._solver.solve(extended)
+        return solution[: self._n]
+
+    def __del__(self) -> None:
+        if self._solver is not None:
+            self._structure.give_back(self._solver)
+
+
+class _ArrowFactor:
+    """Diagonal Hessian beside a few long rows: the Schur complement of the diagonal, k × k."""
+
+    __slots__ = ("_inverse_diagonal", "_long", "_small")
+
+    def __init__(self, diagonal: Array, rows: Any, kappa: Array) -> None:
+        self._inverse_diagonal = 1.0 / diagonal
+        self._long: Product | None = None
+        if rows is not None:
+            if isinstance(rows, np.ndarray):
+                self._long, gram = DenseRows(rows), (rows * self._inverse_diagonal).dot(rows.T)
+            else:
+                self._long = SparseProduct(rows)
+                gram = (rows.multiply(self._inverse_diagonal) @ rows.T).toarray()
+            small = np.diag(1.0 / kappa) + gram
+            self._small = 1.0 / small if small.size == 1 else np.linalg.inv(small)
+
+    def solve(self, rhs: Array) -> Array:
+        x = self._inverse_diagonal * rhs
+        if self._long is not None:
+            x -= self._inverse_diagonal * self._long.tdot(self._small.dot(self._long.dot(x)))
+        return x
+
+
+class SparseSystem:
+    """Scaled sparse P and C = [A; G] on the patterns of one structure."""
+
+    def __init__(self, structure: SparseStructure, P_data: Array, C_data: Array) -> None:
+        s = self._s = structure
+        self.structure: Hashable = s.key
+        self.n_eq = s.n_eq
+        size_P, size_C = np.abs(P_data), np.abs(C_data)
+
+        def maxima(D: Array, E: Array) -> tuple[Array, Array, Array]:
+            in_P = s.P_max(size_P * D[s.P.indices]) * D
+            in_C = size_C * E[s.C.rows] * D[s.C.indices]
+            return in_P, s.C_column_max(in_C[s.C_order]), s.C_row_max(in_C)
+
+        self.D, self.E, self.c = equilibrate(maxima, s.n, s.C.shape[0])
+        self._P_data = self.c * self.D[s.P.rows] * P_data * self.D[s.P.indices]
+        self._C_data = self.E[s.C.rows] * C_data * self.D[s.C.indices]
+        P, C = s.P_product(self._P_data), s.C_product(self._C_data)
+        self.P_dot, self.C_dot, self.Ct_dot = P.dot, C.dot, C.tdot
+        self.compact: tuple[Array, Array] | None = None
+        self.direct = False
+        if s.P_is_diagonal and (s.C_is_full or not s.C.shape[0]):
+            rows = self.sparse_rows().toarray()
+            diagonal = self.sparse_P().diagonal()
+            self.compact = diagonal, np.concatenate([rows.ravel(), self.D, self.E])
+            self.direct = len(rows) <= FEW_ROWS and bool(diagonal.min() > CURVED)
+        self.has_curvature = bool(P_data.any())
+        self._squares: Product | None = None
+        self._rows: tuple[Matrix | None, Matrix | None] | None = None
+        self._norms = self.E
+        self._is_concave_somewhere: bool | None = None
+
+    def squared_row_norms(self, rows: NDArray[np.bool_], box: NDArray[np.bool_] | None) -> Array:
+        s = self._s
+        if self._squares is None:
+            self._squares = s.C_product(self._C_data**2)
+            norms = self._squares.dot(np.ones(s.n))
+            self._norms = np.where(norms > 0.0, norms, 1.0)
+        free = np.ones(s.n) if box is None else np.where(box, 0.0, 1.0)
+        # A row with one entry is a bound by another name.
+        free[s.single_columns[rows[s.single_rows]]] = 0.0
+        over_free = self._squares.dot(free)
+        return np.where(over_free > 0.0, over_free, self._norms)
+
+    def solver_matrices(self, size: float) -> tuple[Matrix, Matrix | None, Matrix | None]:
+        s, split = self._s, self._s.A.nnz
+        if self._rows is None:
+            self._rows = (
+                _with_data(s.G_columns, self._C_data[split:][s.G_order]) if s.G.shape[0] else None,
+                _with_data(s.A_columns, self._C_data[:split][s.A_order]) if s.A.shape[0] else None,
+            )
+        return _with_data(s.P_columns, self._P_data if size == 1.0 else self._P_data / size), *self._rows
+
+    def factor(self, kappa: Array, pinned: NDArray[np.bool_] | None, diagonal: Array | None = None) -> Factor:
+        s, P, C = self._s, self._P_data, self._C_data
+        added = np.full(s.n, RIDGE) if diagonal is None else diagonal + RIDGE
+        if pinned is not None:
+            free = np.where(pinned, 0.0, 1.0)
+            C = C * free[s.C.indices]
+            P = P * free[s.P.rows] * free[s.P.indices]
+            added = np.where(pinned, 1.0, added)
+        stiff = kappa[s.long_rows]
+        held = stiff > 0.0
+        if s.is_arrow:
+            added[s.P.rows] += P
+            if s.fold_left.size:
+                added += np.bincount(s.C.indices[s.fold_left], kappa[s.fold_row] * C[s.fold_left] ** 2, minlength=s.n)
+            return _ArrowFactor(added, s.rows_of(C, s.long_rows[held]) if held.any() else None, stiff[held])
+        values = np.concatenate(
+            [
+                P[s.P_upper],
+                kappa[s.fold_row] * C[s.fold_left] * C[s.fold_right],
+                added,
+                np.where(kappa[s.long_entry_row] > 0.0, C[s.long_entries], 0.0),
+                np.where(held, -1.0 / np.where(held, stiff, 1.0), -1.0),
+            ]
+        )
+        data: Array = np.bincount(s.positions, values, minlength=s.H_nnz).astype(np.float64, copy=False)
+        return _LDLFactor(s, data)
+
+    def dense(self) -> tuple[Array, Array]:
+        return self.sparse_P().toarray(), self.sparse_rows().toarray()
+
+    def sparse_P(self) -> sparse.csr_matrix:
+        return self._s.P.matrix(self._P_data)
+
+    def sparse_rows(self) -> sparse.csr_matrix:
+        return self._s.C.matrix(self._C_data)
+
+    def smallest_curvature_is_negative(self) -> bool:
+        if self._is_concave_somewhere is None:
+            self._is_concave_somewhere = self._look_for_negative_curvature()
+        return self._is_concave_somewhere
+
+    def _look_for_negative_curvature(self) -> bool:
+        s = self._s
+        if not self.has_curvature:
+            return False
+        if s.blocks is None:
+            import qdldl
+
+            shifted = sparse.triu(self.sparse_P() + CURVATURE_TOLERANCE * sparse.identity(s.n), format="csc")
+            _, pivots, _ = qdldl.Solver(shifted, upper=True).factors()
+            return bool(np.min(pivots) < 0.0)
+        for entries, flat, (count, size) in s.blocks:
+            block = np.zeros(count * size * size)
+            block[flat] = self._P_data[entries]
+            stack = block.reshape(count, size, size)
+            if size == 1:
+                if stack.min() < -CURVATURE_TOLERANCE:
+                    return True
+                continue
+            stack[:, np.arange(size), np.arange(size)] += CURVATURE_TOLERANCE
+            try:
+                np.linalg.cholesky(stack)
+            except np.linalg.LinAlgError:
+                return True
+        return False

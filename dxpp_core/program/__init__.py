@@ -1,0 +1,1 @@
+"""Validated, broadcast data; units; what kind of program it is."""

@@ -1,0 +1,392 @@
+"""The map from the data of a batch of QPs to (x, y, z, z_box), with its derivatives, in NumPy.
+
+Forward: equilibrate, solve by a black box, read off the active set, polish with one factor, certify.  Backward and
+tangent: the same factor again (Algorithm 1 of the paper with the exact refinement of :mod:`dxpp_core.kkt.refinement`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import NotDifferentiableError, SolverAccuracyError
+from ..kkt.active_set import Certificate, Point, certify, strict_rows
+from ..kkt.differentiability import DifferentiabilityWarning, dependent_rows, loose_weak_rows
+from ..kkt.penalty import plugin_stiffness
+from ..kkt.refinement import (
+    ActiveRows,
+    KKTSolution,
+    hold,
+    largest,
+    refine,
+    solve_by_kkt_factor,
+    solve_by_least_squares,
+    undetermined_directions,
+)
+from ..options import Options, Timings
+from ..program.problem import Element, QuadraticProgram
+from ..program.units import shrunk
+from ..solvers.base import RawSolution
+from .diagnosis import explain_failure
+from .search import find_point, for_solver
+
+__all__ = ["TRUSTED", "Sensitivities", "SolutionMap", "Solved"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# How often the unit of x may be reduced before a solution near zero is believed to be zero.
+_RESCALINGS = 8
+# A refined sensitivity with a larger relative residual than this is not one.
+TRUSTED = 1e-9
+# Orthogonal factorisation of the whole KKT matrix is tried up to this many unknowns.
+_LEAST_SQUARES_SIZE = 800
+# A loss sees an undetermined direction if more than this share of its gradient lies along it.
+_SEEN = 1e-7
+
+
+@dataclass(slots=True)
+class Solved:
+    """One solved element, in scaled units, with what its derivatives need."""
+
+    element: Element
+    point: Point
+    certificate: Certificate
+    iterations: int
+    derivative_rows: ActiveRows | None = None
+    all_rows: ActiveRows | None = None
+    plugin_y: Array | None = None
+    plugin_lower: Array | None = None
+    are_rows_checked: bool = False
+
+
+@dataclass(slots=True)
+class Sensitivities:
+    """v (n), s (p + m) and s_box (n), each with the batch in front, unscaled."""
+
+    v: Array
+    s: Array
+    s_box: Array
+
+
+@dataclass(slots=True)
+class SolutionMap:
+    """A solved batch: results in the user's units and the linear maps of its derivatives."""
+
+    program: QuadraticProgram
+    options: Options
+    x: Array
+    y: Array
+    z: Array
+    z_box: Array
+    timings: Timings = field(default_factory=Timings)
+    warnings: list[DifferentiabilityWarning] = field(default_factory=list)
+    solved: list[Solved] = field(default_factory=list)
+
+    @classmethod
+    def solve(cls, program: QuadraticProgram, options: Options) -> SolutionMap:
+        """Solve every element; raises the error of the first that has no solution, naming it."""
+        size, n, m, p = program.size, program.n, program.m, program.p
+        out = cls(
+            program,
+            options,
+            np.empty((size, n)),
+            np.empty((size, p)),
+            np.zeros((size, m)),
+            np.zeros((size, n)),
+        )
+        for k in range(size):
+            out._solve_element(k)
+        return out
+
+    # ---- forward ---------------------------------------------------------------------------------------------------
+
+    def _solve_element(self, k: int) -> None:
+        start = time.perf_counter()
+        element = self.program.element(k)
+        self.timings.prepare += time.perf_counter() - start
+        point, raw = self._find_point(k, element)
+        for _ in range(_RESCALINGS):
+            # Measured against a unit that is far too large, any point near zero looks exact.
+            smaller = shrunk(element.vectors, largest(point.x))
+            if smaller is None:
+                break
+            element = replace(element, vectors=smaller)
+            point, raw = self._find_point(k, element)
+        start = time.perf_counter()
+        certificate = point.certificate or certify(element.system, element.vectors, point)
+        if not certificate.worst <= self.options.tolerance:
+            explain_failure(for_solver(element.system, element.vectors), raw, self.program.unravel(k))
+            raise SolverAccuracyError(
+                f"the solver stopped ({raw.message or raw.status.value}) at a point whose certificate is primal "
+                f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}; it misses the "
+                f"tolerance {self.options.tolerance:.0e}: loosen tolerance= or choose another solver=",
+                batch_element=self.program.unravel(k),
+            )
+        self.solved.append(Solved(element, point, certificate, raw.iterations))
+        self._store(k, element, point)
+        if not point.polished and self.options.polish:
+            self._warn(DifferentiabilityWarning("not polished", self.program.unravel(k)))
+        elif point.weak:
+            self._warn_about_weak_rows(k, element, point)
+        self.timings.polish += time.perf_counter() - start
+
+    def _find_point(self, k: int, element: Element) -> tuple[Point, RawSolution]:
+        return find_point(element.system, element.vectors, self.options, self.timings, self.program.unravel(k))
+
+    def _store(self, k: int, element: Element, point: Point) -> None:
+        system, vectors, p = element.system, element.vectors, self.program.p
+        self.x[k] = vectors.alpha * system.D * point.x
+        back = vectors.alpha / vectors.c
+        if point.y.size:
+            y = back * system.E * point.y
+            self.y[k] = y[:p]
+            if element.kept is None:
+                self.z[k] = y[p:]
+            else:
+                self.z[k, element.kept] = y[p:]
+        if point.z_box is not None:
+            self.z_box[k] = back * point.z_box / system.D
+        if point.lower is not None and point.upper is not None and point.polished:
+            # An active bound is met exactly, not up to the rounding of the scaling.
+            for held, bound in (
+                (point.lower, self.program.value("lb", k)),
+                (point.upper, self.program.value("ub", k)),
+            ):
+                if bound is not None:
+                    np.copyto(self.x[k], bound, where=held)
+
+    def _warn(self, warning: DifferentiabilityWarning) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+        if self.options.strict:
+            raise NotDifferentiableError(
+                f"the solution map is not differentiable here: {warning.kind}, {warning}",
+                batch_element=warning.batch_element,
+            )
+
+    def _warn_about_weak_rows(self, k: int, element: Element, point: Point) -> None:
+        rows, bounds = loose_weak_rows(element.system, element.vectors, point)
+        if rows or bounds:
+            p = self.program.p
+            kept = np.arange(self.program.m) if element.kept is None else np.flatnonzero(element.kept)
+            named = tuple(int(kept[i - p]) for i in rows)
+            self._warn(DifferentiabilityWarning("weakly active", self.program.unravel(k), named, tuple(bounds)))
+
+    def warn_about_dependent_rows(self) -> None:
+        """For derivatives with respect to the rows or to what limits them: where these depend on one another."""
+        if self.options.penalty is not None:
+            return
+        p = self.program.p
+        for k, one in enumerate(self.solved):
+            if one.are_rows_checked and not self.options.strict:
+                continue
+            one.are_rows_checked = True
+            found = dependent_rows(one.element.system, self._held(k))
+            if found is not None:
+                kept = np.arange(self.program.m) if one.element.kept is None else np.flatnonzero(one.element.kept)
+                rows, equalities = kept[found[p:]].tolist(), np.flatnonzero(found[:p]).tolist()
+                at = self.program.unravel(k)
+                self._warn(DifferentiabilityWarning("dependent", at, tuple(rows), equalities=tuple(equalities)))
+
+    # ---- derivatives -----------------------------------------------------------------------------------------------
+
+    def _held(self, k: int) -> ActiveRows:
+        """The active set of the derivative: strictly active rows only; made and factored once an element."""
+        one = self.solved[k]
+        if one.derivative_rows is None:
+            system, point = one.element.system, one.point
+            if self.options.penalty is not None:
+                one.derivative_rows = self._plugin_rows(k)
+            elif point.weak:
+                rows, box, _, _ = strict_rows(system, one.element.vectors, point)
+                one.derivative_rows = hold(system, rows, box)
+            else:
+                one.derivative_rows = point.active or hold(system, point.rows, point.box)
+        return one.derivative_rows
+
+    def _plugin_rows(self, k: int) -> ActiveRows:
+        """Stiffnesses of the paper in the user's units, carried over to the scaled program."""
+        one = self.solved[k]
+        assert self.options.penalty is not None
+        system, vectors, point, p = one.element.system, one.element.vectors, one.point, self.program.p
+        m_kept = point.y.size
+        back = vectors.alpha / vectors.c
+        y = back * system.E * point.y
+        slack = vectors.alpha * point.slack / system.E if m_kept else point.y
+        rows, box = point.rows, point.box
+        multipliers, gaps, active = [y], [slack], [rows]
+        if box is not None and point.lower is not None and point.upper is not None and point.z_box is not None:
+            z_box = back * point.z_box / system.D
+            x = vectors.alpha * system.D * point.x
+            for held, bound, sign in ((point.lower, vectors.lb, -1.0), (point.upper, vectors.ub, 1.0)):
+                room = np.full(x.size, np.inf) if bound is None else sign * (vectors.alpha * system.D * bound - x)
+                multipliers.append(np.where(held, np.abs(z_box), 0.0))
+                gaps.append(room)
+                active.append(held)
+        kappa, one.plugin_y = plugin_stiffness(
+            self.options.penalty, p, np.concatenate(multipliers), np.concatenate(gaps), np.concatenate(active)
+        )
+        one.plugin_y = one.plugin_y[:m_kept]
+        kappa_rows = vectors.c * kappa[:m_kept] / system.E**2 if m_kept else kappa[:0]
+        kappa_box = None
+        if box is not None:
+            n = self.program.n
+            lower, upper = kappa[m_kept : m_kept + n], kappa[m_kept + n :]
+            kappa_box = vectors.c * system.D**2 * (lower + upper)
+            # The share of the stiffness of a variable's bounds that is the lower one's.
+            one.plugin_lower = lower / np.where(lower + upper > 0.0, lower + upper, 1.0)
+        factor = system.factor(kappa_rows, None, kappa_box)
+        return ActiveRows(kappa_rows > 0.0, box, kappa_rows, factor, kappa_box=kappa_box)
+
+    def _sensitivity(self, k: int, g: Array, d: Array | None, d_box: Array | None) -> KKTSolution:
+        """Scaled solution of K[v; s; s_box] = [−g; d; d_box] at element k, by whatever method was chosen."""
+        one = self.solved[k]
+        system, active = one.element.system, self._held(k)
+        if self.options.penalty is not None:
+            d = np.zeros(active.rows.size) if d is None else d
+            rhs = -g + (system.Ct_dot(active.kappa * d) if d.size else 0.0)
+            if active.kappa_box is not None and d_box is not None:
+                rhs = rhs + active.kappa_box * d_box
+            v = active.factor.solve(rhs)
+            s = active.kappa * (system.C_dot(v) - d) if d.size else d
+            s_box = None if active.kappa_box is None else active.kappa_box * (v if d_box is None else v - d_box)
+            return KKTSolution(v, s, s_box, 0.0)
+        found = refine(system, active, g, d, d_box)
+        if found.residual <= TRUSTED:
+            return found
+        if one.point.weak:
+            # Left out, the weakly active rows leave the solution undetermined: hold them.
+            if one.all_rows is None:
+                one.all_rows = one.point.active or hold(system, one.point.rows, one.point.box)
+            with_all = refine(system, one.all_rows, g, d, d_box)
+            if with_all.residual <= TRUSTED:
+                return with_all
+        return self._hard_sensitivity(k, active, g, d, d_box, found)
+
+    def _hard_sensitivity(
+        self,
+        k: int,
+        active: ActiveRows,
+        g: Array,
+        d: Array | None,
+        d_box: Array | None,
+        found: KKTSolution,
+    ) -> KKTSolution:
+        """Where refinement fails: drop what the problem does not determine, and at last factor K itself."""
+        system = self.solved[k].element.system
+        free = undetermined_directions(system, active, g)
+        along = free.T @ (free @ g)
+        if float(np.abs(along).max(initial=0.0)) > _SEEN * float(np.abs(g).max()):
+            self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
+            g = g - along
+            found = refine(system, active, g, d, d_box)
+        if found.residual > TRUSTED:
+            found = solve_by_kkt_factor(system, active, g, d, d_box, found)
+        found.v = found.v - free.T @ (free @ found.v)
+        unknowns = g.size + int(active.rows.sum()) + (0 if active.box is None else int(active.box.sum()))
+        if found.residual > TRUSTED and unknowns <= _LEAST_SQUARES_SIZE:
+            found = solve_by_least_squares(system, active, g, d, d_box)
+        if found.residual > TRUSTED:
+            self._warn(DifferentiabilityWarning("not unique", self.program.unravel(k)))
+        return found
+
+    def adjoint(
+        self, x_bar: Array | None, y_bar: Array | None, z_bar: Array | None, z_box_bar: Array | None
+    ) -> Sensitivities:
+        """Solve K[v; s; s_box] = [x̄; ȳ, z̄; z̄_box] on the active rows of every element."""
+        start = time.perf_counter()
+        size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
+        out = Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
+        for k in range(size):
+            element = self.solved[k].element
+            system, c = element.system, element.vectors.c
+            g = -c * system.D * x_bar[k] if x_bar is not None else np.zeros(n)
+            d = None
+            if y_bar is not None or z_bar is not None:
+                d = np.zeros(system.E.size)
+            if d is not None and y_bar is not None:
+                d[:p] = system.E[:p] * y_bar[k]
+            if d is not None and z_bar is not None and m:
+                d[p:] = system.E[p:] * (z_bar[k] if element.kept is None else z_bar[k, element.kept])
+            d_box = z_box_bar[k] / system.D if z_box_bar is not None else None
+            self._write(out, k, self._sensitivity(k, g, d, d_box))
+        self.timings.sensitivity += time.perf_counter() - start
+        return out
+
+    def tangent(self, g: Array, d: Array, d_lower: Array | None, d_upper: Array | None) -> Sensitivities:
+        """Solve K[dx; ds; ds_box] = [−g; d; d_bound] for perturbations g of stationarity, d of rows and of bounds."""
+        start = time.perf_counter()
+        size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
+        out = Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
+        for k in range(size):
+            element, point = self.solved[k].element, self.solved[k].point
+            system, c = element.system, element.vectors.c
+            stays = d[k] if element.kept is None else np.concatenate([d[k, :p], d[k, p:][element.kept]])
+            d_box = None
+            if point.lower is not None and point.upper is not None:
+                d_box = np.zeros(n)
+                self._held(k)
+                share, fixed = self.solved[k].plugin_lower, element.vectors.fixed
+                of_lower = point.lower.astype(np.float64) if share is None else share
+                of_upper = point.upper.astype(np.float64) if share is None else 1.0 - share
+                if fixed is not None:
+                    of_lower, of_upper = np.where(fixed, 0.5, of_lower), np.where(fixed, 0.5, of_upper)
+                for weight, change in ((of_lower, d_lower), (of_upper, d_upper)):
+                    if change is not None:
+                        d_box += np.where(weight > 0.0, weight * change[k], 0.0) / system.D
+            self._write(out, k, self._sensitivity(k, c * system.D * g[k], system.E * stays, d_box))
+        self.timings.sensitivity += time.perf_counter() - start
+        return out
+
+    def _write(self, out: Sensitivities, k: int, found: KKTSolution) -> None:
+        element, p = self.solved[k].element, self.program.p
+        system, c = element.system, element.vectors.c
+        out.v[k] = system.D * found.v
+        if found.s.size:
+            s = system.E * found.s / c
+            if element.kept is None:
+                out.s[k] = s
+            else:
+                out.s[k, :p] = s[:p]
+                out.s[k, p:][element.kept] = s[p:]
+        if found.s_box is not None:
+            np.divide(found.s_box, c * system.D, out=out.s_box[k])
+
+    def split_between_bounds(self, s_box: Array) -> tuple[Array, Array]:
+        """The parts of s_box [size, n] that belong to lb and to ub."""
+        of_lower, of_upper = np.zeros_like(s_box), np.zeros_like(s_box)
+        for k, one in enumerate(self.solved):
+            lower, upper, share = one.point.lower, one.point.upper, one.plugin_lower
+            if lower is None or upper is None:
+                continue
+            of_lower[k] = np.where(lower, s_box[k], 0.0) if share is None else share * s_box[k]
+            of_upper[k] = np.where(upper, s_box[k], 0.0) if share is None else (1.0 - share) * s_box[k]
+            fixed = one.element.vectors.fixed
+            if fixed is not None:
+                # Both bounds of a fixed variable hold it: each gets half.
+                of_lower[k, fixed] = of_upper[k, fixed] = 0.5 * s_box[k, fixed]
+        return of_lower, of_upper
+
+    def multipliers(self) -> Array:
+        """Multipliers [size, p + m] that enter the gradients of the rows: the exact ones, or the plug-in's."""
+        y = np.concatenate([self.y, self.z], axis=1)
+        if self.options.penalty is not None and not self.options.penalty.prune:
+            p = self.program.p
+            for k, one in enumerate(self.solved):
+                self._held(k)
+                assert one.plugin_y is not None
+                kept = slice(None) if one.element.kept is None else one.element.kept
+                y[k, :p], y[k, p:][kept] = one.plugin_y[:p], one.plugin_y[p:]
+        return y
+
+    def certificates(self) -> Mapping[str, Array]:
+        """Residuals of every element, by name."""
+        return {
+            name: np.array([getattr(one.certificate, name) for one in self.solved])
+            for name in ("primal", "dual", "gap")
+        }

@@ -1,0 +1,252 @@
+"""One validated description of a study: YAML in, YAML out, single values overridden by dotted keys.
+
+Nothing below :mod:`portfolio_dfl.study` knows this schema: every other room takes plain arguments.
+Paths are relative to the working directory.
+"""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError
+
+from portfolio_dfl.config.findings import explain_findings
+from portfolio_dfl.config.sections import (
+    AllocationConfig,
+    BacktestConfig,
+    CovarianceConfig,
+    DataConfig,
+    EvaluationConfig,
+    ExecutionConfig,
+    ForecastingConfig,
+    Section,
+    Strategy,
+    SweepConfig,
+    TrackingConfig,
+    TrainingConfig,
+)
+from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.notebook import PrintedResult
+
+__all__ = ["STRATEGIES", "StudyConfig", "assignments", "load_config"]
+
+#: Names of all strategies.
+STRATEGIES: tuple[str, ...] = get_args(Strategy)
+
+
+class StudyConfig(PrintedResult, Section):
+    """Everything that decides the outcome of a study."""
+
+    name: str = Field(default="study", min_length=1, pattern=r"^\w[\w.-]*$", description="letters, digits, . _ -")
+    data: DataConfig = DataConfig()
+    covariance: CovarianceConfig = CovarianceConfig()
+    allocation: AllocationConfig = AllocationConfig()
+    forecasting: ForecastingConfig = ForecastingConfig()
+    training: TrainingConfig = TrainingConfig()
+    backtest: BacktestConfig = BacktestConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    execution: ExecutionConfig = ExecutionConfig()
+    tracking: TrackingConfig = TrackingConfig()
+    sweep: SweepConfig = SweepConfig()
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> StudyConfig:
+        """Validate a nested mapping.
+
+        Raises
+        ------
+        ConfigError
+            For an unknown key, naming the nearest valid one, or a value out of range; all of them at once.
+        """
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            found = error.errors()
+            unknown = [detail for detail in found if detail["type"] == "extra_forbidden"]
+            clauses = [_unknown([str(part) for part in detail["loc"]]) for detail in unknown]
+            clauses += explain_findings([detail for detail in found if detail not in unknown], values, _nullable())
+            raise ConfigError("; ".join(clauses)) from error
+
+    @classmethod
+    def from_yaml(cls, text: str) -> StudyConfig:
+        """Validate YAML text; keys left out take their defaults."""
+        return cls.parse(_mapping(text, "the configuration"))
+
+    def override(self, texts: list[str]) -> StudyConfig:
+        """Replace single values, each given as ``dotted.key=value`` with the value in YAML."""
+        return StudyConfig.parse(_assigned(self.plain(), texts))
+
+    def plain(self) -> dict[str, Any]:
+        """Nested mapping of JSON-ready values, paths and dates as text."""
+        return self.model_dump(mode="json")
+
+    def flat(self) -> dict[str, Any]:
+        """Leaf values by dotted key."""
+        return dict(_leaves(self.plain()))
+
+    def __str__(self) -> str:
+        return self.to_yaml()
+
+    def to_yaml(self, *, comments: bool = False) -> str:
+        """YAML that :meth:`from_yaml` reads back to an equal configuration; comments say what keys mean."""
+        if not comments:
+            return yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
+        return "\n".join(_commented(self, 0)) + "\n"
+
+
+def load_config(path: str | os.PathLike[str] | None = None, overrides: list[str] | None = None) -> StudyConfig:
+    """Read a study's YAML file, or take the defaults, and apply dotted overrides.
+
+    Raises
+    ------
+    ConfigError
+        If the file is missing, is not YAML, or holds an unknown key or unusable value.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        file = Path(path)
+        if file.is_dir():
+            raise ConfigError(f"{file} is a folder; name the YAML file of a study")
+        if not file.is_file():
+            raise ConfigError(f"no configuration file {file}; `portfolio-dfl config > {file}` writes one")
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{file} is not UTF-8 text: {error}") from error
+        values = _mapping(text, str(file))
+        if not values:
+            raise ConfigError(f"{file} is empty; leave it out for the defaults, which `portfolio-dfl config` shows")
+    return StudyConfig.parse(_assigned(values, overrides or []))
+
+
+def assignments(texts: list[str]) -> dict[str, Any]:
+    """Nested mapping of ``dotted.key=value`` texts, values in YAML.
+
+    Raises
+    ------
+    ConfigError
+        For text without a key or an equals sign, or a value that is not YAML.
+    """
+    return _assigned({}, texts)
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML in which a key given twice is an error, not a silent choice of the last, and every error has its line."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
+            if key_node.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key_node.value!r} is given twice", key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+    def construct_date(self, node: yaml.ScalarNode) -> Any:
+        try:
+            return self.construct_yaml_timestamp(node)
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{node.value} is no date: {error}", node.start_mark
+            ) from error
+
+
+_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:timestamp", _UniqueKeyLoader.construct_date)
+
+
+def _read_yaml(text: str, what: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_UniqueKeyLoader)
+    except (yaml.YAMLError, ValueError) as error:  # a number of too many digits is a plain ValueError
+        found = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        raise ConfigError(f"{what} is not valid YAML: {found}") from error
+
+
+def _mapping(text: str, what: str) -> dict[str, Any]:
+    values = _read_yaml(text, what)
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        kind = {"str": "text", "list": "a list"}.get(type(values).__name__, f"the value {values!r}")
+        raise ConfigError(f"{what} holds {kind}; sections such as `training:` with keys below them are needed")
+    return values
+
+
+def _assigned(values: dict[str, Any], texts: list[str]) -> dict[str, Any]:
+    for assignment in texts:
+        key, separator, text = (part.strip() for part in assignment.partition("="))
+        *sections, leaf = key.split(".")
+        if not separator or not all((*sections, leaf)):
+            raise ConfigError(f"{assignment!r} is no assignment; write dotted.key=value")
+        target = values
+        for section in sections:
+            if target.get(section) is None:
+                target[section] = {}
+            target = target[section]
+            if not isinstance(target, dict):
+                raise ConfigError(f"{key}: {section} holds a single value, nothing lies below it")
+        target[leaf] = _read_yaml(text, f"the value of {key}")
+    return values
+
+
+def _unknown(where: list[str]) -> str:
+    """One clause for an unknown key, with the nearest that there is."""
+    names = _fields_of(where[:-1])
+    everywhere = {key.rsplit(".", 1)[-1]: key for key in StudyConfig().flat()}
+    nearest = [".".join([*where[:-1], name]) for name in get_close_matches(where[-1], names, n=1)]
+    nearest += [everywhere[name] for name in get_close_matches(where[-1], everywhere, n=1)]
+    advice = f"the nearest is {nearest[0]}" if nearest else f"valid ones: {', '.join(names)}"
+    return f"unknown key {'.'.join(where)}; {advice}"
+
+
+def _nullable() -> set[str]:
+    """Keys that may be null."""
+    sections = {name: getattr(StudyConfig(), name) for name in StudyConfig.model_fields}
+    return {
+        f"{section}.{name}"
+        for section, values in sections.items()
+        if isinstance(values, BaseModel)
+        for name, field in type(values).model_fields.items()
+        if type(None) in get_args(field.annotation)
+    }
+
+
+def _fields_of(section: list[str]) -> list[str]:
+    model: type[BaseModel] = StudyConfig
+    for part in section:
+        annotation = model.model_fields[part].annotation
+        assert isinstance(annotation, type)
+        model = annotation
+    return list(model.model_fields)
+
+
+def _leaves(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            found.extend(_leaves(value, f"{prefix}{key}."))
+        else:
+            found.append((f"{prefix}{key}", value))
+    return found
+
+
+def _commented(section: BaseModel, depth: int) -> list[str]:
+    lines: list[str] = []
+    values = section.model_dump(mode="json")
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, BaseModel):
+            title = (type(value).__doc__ or "").strip().splitlines()[0]
+            lines += ["", f"# {title}", f"{'  ' * depth}{name}:", *_commented(value, depth + 1)]
+        else:
+            text = yaml.safe_dump({name: values[name]}, default_flow_style=True, width=10_000, allow_unicode=True)
+            comment = f"  # {field.description}" if field.description else ""
+            lines.append("  " * depth + text.strip()[1:-1] + comment)
+    return lines

@@ -1,0 +1,1 @@
+"""The page of a study: figures, tables and pictures, from frames to self-contained HTML."""

@@ -1,0 +1,250 @@
+"""What a study leaves on disk while it runs, so that it can go on after any interruption.
+
+A run folder holds the configuration, the prices that were used, and one file a trained window, named by the
+digest of everything that decides the window's outcome. Files appear whole or not at all; what is damaged later is
+noticed, for every file's own digest is kept too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.errors import TrackingError
+
+if TYPE_CHECKING:
+    from portfolio_dfl.training.window import TrainedWindow
+
+__all__ = ["SUMS", "RunFolder", "read_window", "sum_line"]
+
+_CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
+_START = (_CONFIG, _PRICES, _FLAGS)
+_LOCK = ".lock"
+#: File of digests, in the format of ``sha256sum``.
+SUMS = "SHA256SUMS"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One study's folder; make it with :meth:`create` or find it with :meth:`open`."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the run, unique in its folder."""
+        return self.path.name
+
+    @property
+    def reference(self) -> str:
+        """What the command line finds the run by without being told its folder of runs."""
+        return self.name if self.path.parent == Path("runs") else str(self.path)
+
+    @classmethod
+    def create(cls, config: StudyConfig, prices: pd.DataFrame, flags: pd.DataFrame) -> RunFolder:
+        """Make a new folder under ``tracking.folder`` with what a resumption needs."""
+        root = config.tracking.folder
+        name = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+        draft = cls(root / f".{name}.partial")
+        draft._write(_CONFIG, config.to_yaml().encode())
+        draft._write(_PRICES, _parquet(prices))
+        draft._write(_FLAGS, _parquet(flags))
+        draft.seal()
+        (draft.path / _WINDOWS).mkdir()
+        draft.path.rename(root / name)
+        return cls(root / name)
+
+    @classmethod
+    def open(cls, run: str | os.PathLike[str], root: str | os.PathLike[str] = "runs") -> RunFolder:
+        """Find a run by its path or by its name under ``root``.
+
+        Raises
+        ------
+        TrackingError
+            If there is none, naming the runs that there are; or if what it was started with has changed.
+        """
+        for candidate in (Path(run), Path(root) / run):
+            if (candidate / _CONFIG).is_file():
+                folder = cls(candidate.resolve() if candidate.name in ("", ".", "..") else candidate)
+                folder._verify()
+                return folder
+        found = sorted(path.parent.name for path in Path(root).glob(f"[!.]*/{_CONFIG}"))
+        known = f"there are {', '.join(found[-5:])}" if found else "there are none"
+        raise TrackingError(f"no run {run} here or under {root}; {known}")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from working on the run, and remove what an interrupted write left behind.
+
+        Raises
+        ------
+        TrackingError
+            If another process is working on it.
+        """
+        from filelock import FileLock, Timeout
+
+        try:
+            lock = FileLock(self.path / _LOCK, timeout=0).acquire()
+        except Timeout as error:
+            raise TrackingError(f"another process is working on run {self.name}; wait for it or stop it") from error
+        with lock:
+            for leftover in self.path.rglob(".*.partial"):
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            yield
+
+    def config(self) -> StudyConfig:
+        """The configuration the run was started with."""
+        return StudyConfig.from_yaml((self.path / _CONFIG).read_text(encoding="utf-8"))
+
+    def prices(self) -> pd.DataFrame:
+        """The clean prices the run was started with."""
+        return pd.read_parquet(self.path / _PRICES)
+
+    def flags(self) -> pd.DataFrame:
+        """What was found in the data."""
+        return pd.read_parquet(self.path / _FLAGS)
+
+    def save_window(self, window: TrainedWindow) -> None:
+        """Keep a finished window."""
+        import torch
+
+        content = io.BytesIO()
+        torch.save(_plain(window), content)
+        self._write(f"{_WINDOWS}/{window.key}.{_digest(content.getvalue())}.pt", content.getvalue())
+
+    def window_file(self, window: TrainedWindow) -> Path:
+        """Where a finished window is kept."""
+        return next((self.path / _WINDOWS).glob(f"{window.key}.*.pt"))
+
+    def load_windows(self) -> dict[str, TrainedWindow]:
+        """Finished windows by key; a damaged file is removed with a warning, as if its window had not finished."""
+        windows = {}
+        for file in sorted((self.path / _WINDOWS).glob("[!.]*.pt")):
+            key, _, digest = file.stem.partition(".")
+            if _digest(file.read_bytes()) == digest:
+                windows[key] = read_window(file)
+            else:
+                logging.getLogger(__name__).warning("%s is damaged: its window is trained again", file)
+                file.unlink()
+        return windows
+
+    def save_frame(self, name: str, frame: pd.DataFrame) -> Path:
+        """Write a frame as Parquet; ``name`` may name a folder too."""
+        return self._write(f"{name}.parquet", _parquet(frame))
+
+    def read_frame(self, name: str) -> pd.DataFrame:
+        """Read a frame that :meth:`save_frame` wrote.
+
+        Raises
+        ------
+        TrackingError
+            If the file is missing or damaged.
+        """
+        return pd.read_parquet(io.BytesIO(self._sealed(f"{name}.parquet")))
+
+    def save_text(self, name: str, text: str) -> Path:
+        """Write a text file."""
+        return self._write(name, text.encode())
+
+    def read_text(self, name: str) -> str:
+        """Read a text file that :meth:`save_text` wrote; errors as of :meth:`read_frame`."""
+        return self._sealed(name).decode()
+
+    def seal(self) -> None:
+        """Keep the digests of all that was written, so that damage is noticed when it is read."""
+        written = [path for kind in ("*.json", "[!.]*/**/*.parquet") for path in sorted(self.path.glob(kind))]
+        names = [*_START, *(path.relative_to(self.path).as_posix() for path in written)]
+        self._write(SUMS, "".join(sum_line(self.path, name) for name in names).encode())
+
+    def _sealed(self, name: str) -> bytes:
+        try:
+            if sum_line(self.path, name) in (self.path / SUMS).read_text(encoding="utf-8"):
+                return (self.path / name).read_bytes()
+            reason = "it is not what was written"
+        except OSError as error:
+            reason = str(error)
+        raise TrackingError(
+            f"{self.path / name} cannot be used: {reason}; `portfolio-dfl resume {self.name}` writes it again"
+        )
+
+    def _verify(self) -> None:
+        """Make sure that what the run was started with is still that."""
+        try:
+            kept = (self.path / SUMS).read_text(encoding="utf-8")
+            changed = [name for name in _START if sum_line(self.path, name) not in kept]
+        except (OSError, UnicodeDecodeError) as error:
+            raise TrackingError(f"run {self.name} is not complete: {error}; start the study again") from error
+        if changed:
+            raise TrackingError(
+                f"run {self.name} is not what it was started with: {', '.join(changed)} changed or damaged; "
+                "a changed study is a new one: start it again"
+            )
+
+    def _write(self, name: str, content: bytes) -> Path:
+        """Let a file appear with all its content, which outlasts a loss of power too."""
+        target = self.path / name
+        partial = target.with_name(f".{target.name}.partial")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, target)
+        except OSError as error:
+            with suppress(OSError):  # as where a file stands in the folder's place
+                partial.unlink()
+            raise TrackingError(f"cannot write {target}: {error}; what was written before is kept") from error
+        return target
+
+
+def sum_line(folder: Path, name: str) -> str:
+    """The line of one of a folder's files in its file of digests."""
+    return f"{_digest((folder / name).read_bytes())}  {name}\n"
+
+
+def read_window(file: Path) -> TrainedWindow:
+    """Read one file of a run's ``windows`` folder."""
+    import torch
+
+    return _restored(torch.load(file, weights_only=True))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    return frame.to_parquet()
+
+
+def _plain(window: TrainedWindow) -> dict[str, Any]:
+    """Plain values and tensors only: what weights-only loading accepts."""
+    values = {name: getattr(window, name) for name in window.__dataclass_fields__}
+    for name in ("date", "first_sample", "last_sample", "last_label_end"):
+        values[name] = values[name].isoformat()
+    values["health"] = asdict(window.health)
+    return values
+
+
+def _restored(values: dict[str, Any]) -> TrainedWindow:
+    from portfolio_dfl.training.health import GradientHealth
+    from portfolio_dfl.training.window import TrainedWindow
+
+    for name in ("date", "first_sample", "last_sample", "last_label_end"):
+        values[name] = pd.Timestamp(values[name])
+    values["health"] = GradientHealth(**values["health"])
+    return TrainedWindow(**values)

@@ -1,0 +1,247 @@
+"""The judgement of a study: the books of all strategies over the same days, and what can be said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.errors import AllocationError
+from portfolio_dfl.strategies.table import Lane, build_estimator, build_limits, by_strategy
+from portfolio_dfl.strategies.walk import Walk, window_frame
+from portfolio_dfl.study.span import Span
+
+if TYPE_CHECKING:
+    from portfolio_dfl.backtest import Ledger
+    from portfolio_dfl.training.window import TrainedWindow
+
+__all__ = ["Judgement", "judge"]
+
+# Below this a comparison has no interval.
+_FEWEST_DAYS = 10
+# Weights that a message lists.
+_MOST_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What walks amount to; the frames are those of :class:`~portfolio_dfl.study.result.StudyResult`."""
+
+    ledgers: dict[str, Ledger]
+    metrics: pd.DataFrame
+    costs: pd.DataFrame
+    scores: pd.DataFrame
+    comparison: pd.DataFrame | None
+    regrets: dict[str, pd.Series[float]]
+    covariances: pd.DataFrame
+    windows: pd.DataFrame
+    failures: pd.DataFrame
+
+
+def judge(
+    config: StudyConfig,
+    returns: pd.DataFrame,
+    span: Span,
+    windows: Mapping[Lane, Sequence[TrainedWindow]],
+    walks: Sequence[Walk],
+) -> Judgement:
+    """Keep the books of every walk, at the same costs, and compare them."""
+    from portfolio_dfl.backtest.costs import cost_levels
+    from portfolio_dfl.backtest.evaluation import performance_table
+
+    rate, aversion = config.evaluation.risk_free_rate, config.allocation.risk_aversion
+    earned = returns.loc[: span.last_return]
+    books = {walked.lane: _keep_books(config, walked, earned) for walked in walks}
+    regrets, lost = _regrets(config, books, returns)
+    covariances = _covariances(config, returns, span)
+    metrics = performance_table(books.values(), risk_free=rate, risk_aversion=aversion)
+    frames = [
+        _with_held(window_frame(walked, windows[walked.lane], regrets[walked.lane], covariances), books[walked.lane])
+        for walked in walks
+        if walked.lane in windows
+    ]
+    return Judgement(
+        ledgers={lane.label: book for lane, book in books.items()},
+        metrics=metrics,
+        costs=cost_levels(list(books.values()), config.evaluation.cost_levels, risk_free=rate, risk_aversion=aversion),
+        scores=_scores(config, walks, books, regrets, metrics),
+        comparison=_comparison(config, books, regrets),
+        regrets={lane.label: regret for lane, regret in regrets.items()},
+        covariances=covariances,
+        windows=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
+        failures=pd.concat(
+            [_with_held(walked.failures, books[walked.lane]).assign(strategy=walked.lane.label) for walked in walks]
+            + lost,
+            ignore_index=True,
+        ),
+    )
+
+
+def _keep_books(config: StudyConfig, walked: Walk, returns: pd.DataFrame) -> Ledger:
+    from portfolio_dfl.backtest import run_ledger
+
+    backtest = config.backtest
+    return run_ledger(
+        walked.targets,
+        returns,
+        cost_rate=backtest.cost_rate,
+        fixed_cost=backtest.fixed_cost,
+        lag=backtest.lag,
+        name=walked.lane.label,
+    )
+
+
+def _regrets(
+    config: StudyConfig, books: Mapping[Lane, Ledger], returns: pd.DataFrame
+) -> tuple[dict[Lane, pd.Series[float]], list[pd.DataFrame]]:
+    """Regret by day of every strategy; where hindsight has no answer, none, and why."""
+    from portfolio_dfl.backtest.regret import decision_regret
+    from portfolio_dfl.risk import RollingCovariance
+
+    window = config.training.realised_window
+    none: pd.Series[float] = pd.Series(index=pd.DatetimeIndex([]), dtype=np.float64)
+    found: dict[Lane, pd.Series[float]] = {}
+    lost = []
+    for lane, book in books.items():
+        found[lane] = none
+        if returns.index.searchsorted(book.daily.index[0]) + window > len(returns):
+            continue  # too short to know any realised covariance
+        try:
+            table = decision_regret(
+                book,
+                returns,
+                risk_aversion=config.allocation.risk_aversion,
+                turnover_limit=config.allocation.first_turnover_limit,
+                limits=build_limits(config, returns.shape[1]),
+                realised=RollingCovariance(window, ridge=0.0),
+                solver=config.allocation.solver,
+            )
+        except AllocationError as error:  # takes nothing from the strategy
+            row = {
+                "date": [pd.NaT],
+                "what": ["regret"],
+                "message": [str(error)],
+                "strategy": [lane.label],
+                "held": [""],
+            }
+            lost.append(pd.DataFrame(row))
+        else:
+            found[lane] = table["regret"]
+    return found, lost
+
+
+def _covariances(config: StudyConfig, returns: pd.DataFrame, span: Span) -> pd.DataFrame:
+    """Shrinkage and ridge that the covariance of every decision date really received."""
+    from portfolio_dfl.risk import covariance_pieces
+
+    used = pd.concat(
+        [
+            pd.DataFrame({"shrinkage": piece.shrinkage, "ridge": piece.ridge}, index=piece.dates)
+            for piece in covariance_pieces(returns, build_estimator(config))
+        ]
+    )
+    return used.loc[used.index.intersection(span.dates)]
+
+
+def _scores(
+    config: StudyConfig,
+    walks: Sequence[Walk],
+    books: Mapping[Lane, Ledger],
+    regrets: Mapping[Lane, pd.Series[float]],
+    metrics: pd.DataFrame,
+) -> pd.DataFrame:
+    """Squared error beside regret, and what is left of an advantage after costs and trials; a row a strategy.
+
+    Every strategy of the study but perfect foresight is a trial: one could have picked any of them.
+    """
+    from portfolio_dfl.backtest.costs import break_even_cost
+    from portfolio_dfl.backtest.deflation import deflated_sharpe
+
+    section = config.evaluation
+    tried = [lane for lane in books if not lane.foresight]
+    sharpes = [float(value) for value in metrics.loc[[lane.label for lane in tried], "sharpe"] if np.isfinite(value)]
+    rows = {}
+    for walked in walks:
+        lane, book = walked.lane, books[walked.lane]
+        others = {
+            name: _counterpart(lane, strategy, list(books))
+            for name, strategy in (("cost", section.reference), ("holding", "buy_and_hold"))
+        }
+        deflated = np.nan
+        if lane in tried and sharpes:
+            deflated = deflated_sharpe(
+                book.net_returns,
+                sharpes,
+                earlier_trials=section.earlier_trials,
+                risk_free=section.risk_free_rate,
+            )
+        rows[lane.label] = {
+            "mse": _mean(walked.squared_errors),
+            "regret": _mean(regrets[lane]),
+            **{
+                f"break_even_{name}": np.nan if other is None else break_even_cost(book, books[other])
+                for name, other in others.items()
+            },
+            "deflated_sharpe": deflated,
+            "trials": len(tried) + section.earlier_trials,
+        }
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index.name = "strategy"
+    return table
+
+
+def _counterpart(lane: Lane, reference: str, others: Sequence[Lane]) -> Lane | None:
+    """The reference's lane of the same seed, or its first; None for the reference itself and for the ceiling."""
+    if lane.strategy == reference or lane.foresight:
+        return None
+    candidates = [other for other in others if other.strategy == reference]
+    same = [other for other in candidates if other.seed == lane.seed]
+    return next(iter(same + candidates), None)
+
+
+def _comparison(
+    config: StudyConfig, books: Mapping[Lane, Ledger], regrets: Mapping[Lane, pd.Series[float]]
+) -> pd.DataFrame | None:
+    """Every strategy against the reference, each averaged over its seeds."""
+    from portfolio_dfl.backtest.inference import Bootstrap, comparison_table
+
+    section = config.evaluation
+    groups = by_strategy(list(books))
+    reference = next((label for label, mine in groups.items() if mine[0].strategy == section.reference), None)
+    days = next(iter(books.values())).daily
+    if reference is None or section.bootstrap == 0 or len(groups) < 2 or len(days) < _FEWEST_DAYS:
+        return None
+    known = {label: pd.concat([regrets[lane] for lane in mine], axis=1, join="inner") for label, mine in groups.items()}
+    return comparison_table(
+        {label: [books[lane] for lane in mine] for label, mine in groups.items()},
+        reference,
+        risk_aversion=config.allocation.risk_aversion,
+        risk_free=section.risk_free_rate,
+        regrets=known,
+        bootstrap=Bootstrap(level=section.confidence, replications=section.bootstrap),
+    )
+
+
+def _with_held(rows: pd.DataFrame, book: Ledger) -> pd.DataFrame:
+    """Rows with a ``date``, each with the weights held on the day after it where something failed, as text."""
+
+    def weights(date: pd.Timestamp) -> str:
+        after = book.weights.index.searchsorted(date, side="right")
+        if after == len(book.weights):
+            return ""
+        held = book.weights.iloc[after]
+        shown = held if len(held) <= _MOST_SHOWN else held.nlargest(_MOST_SHOWN)
+        listed = ", ".join(f"{asset} {weight:.1%}" for asset, weight in shown.items())
+        return listed if len(held) == len(shown) else f"{listed} and {len(held) - len(shown)} smaller"
+
+    failed = rows["failed"] != "" if "failed" in rows else pd.Series(True, index=rows.index)
+    held = [weights(date) if lost else "" for date, lost in zip(rows["date"], failed, strict=True)]
+    return rows.assign(held=pd.Series(held, index=rows.index, dtype=object))
+
+
+def _mean(values: pd.Series[float]) -> float:
+    return float(values.mean()) if len(values) else np.nan

@@ -1,0 +1,214 @@
+"""What to trade now: a trained strategy, fresh prices, and what is held."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from portfolio_dfl.errors import DataError, TrackingError
+from portfolio_dfl.study.folder import RunFolder
+
+__all__ = ["Advice", "advise", "read_holdings"]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Target weights of one date and the trades that lead there.
+
+    Attributes
+    ----------
+    date : Timestamp
+        Of the last price used.
+    age : int
+        Days since then.
+    trained_on : Timestamp
+        Date the strategy was last trained on.
+    held, target, trades : Series
+        Weights by ticker, and their difference.
+    turnover, turnover_limit : float
+        ‖target − held‖₁ and τ.
+    """
+
+    date: pd.Timestamp
+    age: int
+    trained_on: pd.Timestamp
+    held: pd.Series[float]
+    target: pd.Series[float]
+    trades: pd.Series[float]
+    turnover: float
+    turnover_limit: float
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a ticker: held, target, trade."""
+        return pd.DataFrame({"held": self.held, "target": self.target, "trade": self.trades})
+
+    def __str__(self) -> str:
+        table = self.to_frame().map(lambda value: f"{value:+.4f}" if value else "0").to_string()
+        return (
+            f"prices up to {self.date.date()} ({_days(self.age)} old), trained on {self.trained_on.date()}\n{table}\n"
+            f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
+        )
+
+    def _repr_html_(self) -> str:
+        note = (
+            f"prices up to {self.date.date()} ({_days(self.age)} old), "
+            f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
+        )
+        return f"<p>{note}</p>{self.to_frame().to_html(float_format='{:.4f}'.format)}"
+
+
+def advise(
+    model: str | os.PathLike[str],
+    *,
+    prices: str | os.PathLike[str] | pd.DataFrame | None = None,
+    holdings: str | os.PathLike[str] | pd.Series[float] | None = None,
+    strategy: str = "decision_focused",
+    root: str | os.PathLike[str] = "runs",
+    max_age: int = 5,
+    today: dt.date | None = None,
+) -> Advice:
+    """Decide at the last close of fresh prices.
+
+    Parameters
+    ----------
+    model : path or str
+        A run's folder or name, or ``models:/NAME/VERSION`` in the store of ``root``.
+    prices : path or DataFrame, optional
+        Adjusted closes; by default the source that the study was configured with is asked again.
+    holdings : path or Series, optional
+        What is held, see :func:`read_holdings`; equal weights by default.
+    strategy : str
+        Trained strategy of a run, with ``-seedK`` for a seed other than the first.
+    root : path
+        Folder of runs.
+    max_age : int
+        Calendar days that the last price may be old.
+    today : date, optional
+        The date that age is counted from, after which no price is looked at; by default the machine's.
+
+    Raises
+    ------
+    TrackingError
+        If there is no such model.
+    DataError
+        If prices are stale, too few, or do not fit the strategy.
+    """
+    from portfolio_dfl.tracking.model import decide, load_policy
+
+    folder = _strategy_folder(os.fspath(model), strategy, Path(root))
+    policy, tickers = load_policy(folder)
+    frame = _fresh_prices(folder, prices, tickers)
+    now = pd.Timestamp(today or dt.date.today())
+    frame = frame.loc[:now]
+    if frame.empty:
+        raise DataError(f"there is no price up to {now.date()}")
+    date = frame.index[-1]
+    age = (now - date).days
+    if age > max_age:
+        raise DataError(
+            f"the last price is of {date.date()}, {_days(age)} old and more than the {_days(max_age)} allowed; "
+            "fetch fresh prices, or allow more with --max-age"
+        )
+    held = read_holdings(holdings, tickers)
+    target = decide(policy, tickers, frame, held.to_numpy(dtype=np.float64)).iloc[0]
+    trades = target - held
+    limit = policy.layer.turnover_limit
+    return Advice(
+        date=date,
+        age=age,
+        trained_on=policy.windows[-1].date,
+        held=held,
+        target=target,
+        trades=trades,
+        turnover=float(trades.abs().sum()),
+        turnover_limit=float("inf") if limit is None else float(np.ravel(limit)[0]),  # of the stage that is traded
+    )
+
+
+def read_holdings(holdings: str | os.PathLike[str] | pd.Series[float] | None, tickers: list[str]) -> pd.Series[float]:
+    """Weights held, in the order of the tickers.
+
+    Parameters
+    ----------
+    holdings : path or Series, optional
+        A CSV file with a column ``ticker`` and a column ``weight`` or ``value`` (an amount of money), or the same as a
+        Series by ticker; amounts are divided by their sum. Equal weights by default.
+    tickers : list of str
+        Of the strategy; one that is not named is not held.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, a ticker is unknown or named twice, or nothing is held.
+    """
+    if holdings is None:
+        return pd.Series(1.0 / len(tickers), index=tickers)
+    held = holdings if isinstance(holdings, pd.Series) else _read_holdings_file(Path(holdings))
+    unknown = [str(ticker) for ticker in held.index if ticker not in tickers]
+    if unknown:
+        raise DataError(f"holdings name {', '.join(unknown)}; the strategy knows {', '.join(tickers)}")
+    if not held.index.is_unique:
+        raise DataError("holdings name a ticker twice: add its rows up")
+    values = held.reindex(tickers).fillna(0.0).astype(np.float64)
+    if not np.isfinite(values).all() or (values < 0).any() or not values.sum() > 0:
+        raise DataError("holdings must be finite, not negative, and not all zero: the strategy is long only")
+    return values / values.sum()
+
+
+def _days(count: int) -> str:
+    return f"{count} day{'' if count == 1 else 's'}"
+
+
+def _read_holdings_file(path: Path) -> pd.Series[float]:
+    if not path.is_file():
+        raise DataError(f"no holdings file {path}; write a CSV with the columns ticker and weight")
+    try:
+        table = pd.read_csv(path, dtype=str, skipinitialspace=True)
+    except ValueError as error:  # of which pandas' and Python's own complaints about text are kinds
+        raise DataError(f"{path} is not readable as CSV: {error}; write the columns ticker and weight") from error
+    table.columns = table.columns.str.strip()
+    amounts = [name for name in ("weight", "value") if name in table.columns]
+    if "ticker" not in table.columns or not amounts:
+        raise DataError(f"{path} has the columns {', '.join(table.columns)}; ticker and weight (or value) are needed")
+    if table.empty:
+        raise DataError(f"{path} has no row; write one for each ticker held")
+    tickers, texts = table["ticker"].str.strip(), table[amounts[0]]
+    numbers = pd.to_numeric(texts, errors="coerce")
+    for row in table.index[tickers.isna() | numbers.isna()]:
+        raise DataError(f"{path}, line {row + 2}: {tickers[row]} {texts[row]} is not a ticker and a number")
+    return pd.Series(numbers.to_numpy(dtype=np.float64), index=tickers)
+
+
+def _strategy_folder(model: str, strategy: str, root: Path) -> Path:
+    if model.startswith("models:/"):
+        from portfolio_dfl.tracking.mlflow_store import download_model
+
+        return download_model(root, model) / "artifacts" / "strategy"
+    run = RunFolder.open(model, root)
+    saved = sorted(path.parent.name for path in run.path.glob("strategies/*/strategy"))
+    for slug in (strategy, *(name for name in saved if name.startswith(f"{strategy}-seed"))):
+        if slug in saved:
+            return run.path / "strategies" / slug / "strategy"
+    known = ", ".join(saved) or "none; finish the study with `portfolio-dfl resume`"
+    raise TrackingError(f"run {run.name} has no trained strategy {strategy}; it has {known}")
+
+
+def _fresh_prices(
+    folder: Path, prices: str | os.PathLike[str] | pd.DataFrame | None, tickers: list[str]
+) -> pd.DataFrame:
+    from portfolio_dfl.config.study import StudyConfig
+    from portfolio_dfl.data.panel import build_panel
+    from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
+
+    section = StudyConfig.from_yaml((folder / "config.yaml").read_text(encoding="utf-8")).data
+    source: PriceSource
+    if isinstance(prices, pd.DataFrame):
+        source = FrameSource(prices)
+    else:
+        source = open_source(str(prices or section.source), tickers=tickers, start=section.start)
+    return build_panel(source.load(), tickers=tickers, calendar=section.calendar, policies=section.policies).prices

@@ -1,0 +1,149 @@
+"""From a study's result to its page: what the report's frames are and how its first sentences read."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from portfolio_dfl.report.figures import appearance
+from portfolio_dfl.report.page import ReportContent, StrategyRecord, write_report
+from portfolio_dfl.study.result import StudyResult
+
+__all__ = ["report_content", "write_study_report"]
+
+_STATISTICS = {
+    "sharpe": "Sharpe ratio",
+    "utility": "utility a year",
+    "regret": "regret a decision, where less is better",
+}
+
+
+def write_study_report(result: StudyResult) -> None:
+    """Write the page of a result to where the result says it is."""
+    write_report(result.report, report_content(result))
+
+
+def report_content(result: StudyResult) -> ReportContent:
+    """The page's content."""
+    config = result.config
+    several = len(config.training.seeds) > 1
+    records = []
+    for lane in result.lanes:
+        book = result.ledgers[lane.label]
+        seed = lane.seed if several else None
+        records.append(StrategyRecord(lane.strategy, seed, book.daily, book.weights))
+    return ReportContent(
+        title=config.name,
+        subtitle=_subtitle(result),
+        lead=_lead(result),
+        records=records,
+        metrics=result.metrics,
+        costs=result.costs,
+        windows=result.windows,
+        failures=result.failures,
+        flags=result.flags,
+        config_yaml=config.to_yaml(),
+        scores=result.scores,
+        scores_note=_scores_note(result),
+        comparison=_comparison(result),
+        comparison_note=_comparison_note(result),
+        facts=result.facts,
+        synthetic=config.data.source.startswith("synthetic"),
+    )
+
+
+def _subtitle(result: StudyResult) -> str:
+    config = result.config
+    book = next(iter(result.ledgers.values()))
+    days, tickers = book.daily.index, [str(column) for column in book.weights.columns]
+    listed = ", ".join(tickers) if len(tickers) <= 10 else f"{len(tickers)} assets"
+    return (
+        f"{listed} · {_day(days[0])} to {_day(days[-1])}, {len(days):,} days · horizon {config.allocation.horizon} "
+        f"days, λ {config.allocation.risk_aversion:g}, τ {_limits(config.allocation.turnover_limit)} · costs "
+        f"{config.backtest.cost_rate * 1e4:g} bp"
+    )
+
+
+def _limits(turnover: float | list[float] | None) -> str:
+    if turnover is None:
+        return "none"
+    return " then ".join(f"{limit:g}" for limit in turnover) if isinstance(turnover, list) else f"{turnover:g}"
+
+
+def _lead(result: StudyResult) -> str:
+    real = [lane.label for lane in result.lanes if not lane.foresight] or list(result.metrics.index)
+    ended = sorted((float(row["final_wealth"]), str(label)) for label, row in result.metrics.loc[real].iterrows())
+    best, worst = ended[-1], ended[0]
+    if len(ended) == 1:
+        text = f"After costs, {best[1]} turned 1 into {best[0]:.3f}."
+    else:
+        text = (
+            f"After costs, 1 became between {worst[0]:.3f} ({worst[1]}) and {best[0]:.3f} ({best[1]}). "
+        ) + _main_outcome(result)
+    if result.limits_note:
+        text = f"{text.rstrip()} {result.limits_note}"
+    if len(result.failed_windows):
+        text += f" {len(result.failed_windows)} of {len(result.windows)} retrainings failed."
+    return text
+
+
+def _main_outcome(result: StudyResult) -> str:
+    """Decision-focused training against the reference, in words that the interval allows."""
+    main = next((lane.strategy_label for lane in result.lanes if lane.strategy == "decision_focused"), None)
+    table = result.comparison
+    if main is None or table is None or (main, "sharpe") not in table.index:
+        return ""
+    row = table.xs("sharpe", level="statistic").loc[main].to_dict()
+    if pd.isna(row["estimate"]):
+        return ""
+    reference = appearance(result.config.evaluation.reference).label
+    count = len(result.config.training.seeds)
+    seeds = f", in the mean of {count} seeds," if count > 1 else ""
+    verdict = "an interval without 0" if row["excludes_zero"] else "which does not tell the two apart from chance"
+    return (
+        f"Against {reference.lower()}, decision-focused training{seeds} changed the Sharpe ratio by "
+        f"{_signed(row['estimate'])} ({row['level']:.0%} interval {_signed(row['low'])} to {_signed(row['high'])}), "
+        f"{verdict}."
+    )
+
+
+def _comparison(result: StudyResult) -> pd.DataFrame | None:
+    if result.comparison is None:
+        return None
+    table = result.comparison.reset_index()
+    table = table.rename(columns={"statistic": "measure", "low": "lower", "high": "upper"})
+    ceilings = {lane.strategy_label for lane in result.lanes if lane.foresight}  # so far off that the rest is one point
+    table = table[table["estimate"].notna() & ~table["strategy"].isin(ceilings)]
+    return table.assign(measure=table["measure"].map(lambda name: _STATISTICS.get(name, name)))
+
+
+def _comparison_note(result: StudyResult) -> str:
+    if result.comparison is None or result.comparison.empty:
+        return ""
+    section = result.config.evaluation
+    reference = appearance(section.reference).label
+    seeds = ", both averaged over their seeds" if len(result.config.training.seeds) > 1 else ""
+    return (
+        f"Each strategy minus {reference.lower()}{seeds}, with {section.confidence:.0%} intervals from a paired "
+        f"stationary bootstrap of the days ({section.bootstrap:,} resamples, block lengths chosen by the data). Every "
+        "interval stands for itself: of twenty that should cover 0, one may miss it by chance. One span of one "
+        "market, however long, is one draw: what an interval covers here need not hold elsewhere."
+    )
+
+
+def _scores_note(result: StudyResult) -> str:
+    reference = appearance(result.config.evaluation.reference).label
+    earlier = result.config.evaluation.earlier_trials
+    before = f", and {earlier} from before" if earlier else ""
+    return (
+        f"The reference is {reference.lower()}. {int(result.scores['trials'].iloc[0])} trials: every strategy and seed "
+        f"of this study, hindsight left out{before}."
+    )
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.2f}".replace("-", "−")
+    return "0.00" if text[1:] == "0.00" else text
+
+
+def _day(stamp: pd.Timestamp) -> str:
+    return f"{stamp.day} {stamp:%b %Y}"

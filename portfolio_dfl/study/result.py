@@ -1,0 +1,279 @@
+"""What a study found, as an object that shows itself in a terminal and in a notebook."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.report.figures import appearance
+from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
+from portfolio_dfl.strategies.table import Lane, by_strategy, lanes
+from portfolio_dfl.study.folder import RunFolder
+
+if TYPE_CHECKING:
+    from portfolio_dfl.backtest import Ledger
+
+__all__ = ["StudyResult", "load_result"]
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """Everything a study found.
+
+    Attributes
+    ----------
+    config : StudyConfig
+    lanes : sequence of Lane
+        The strategies, one entry a seed for trained ones.
+    ledgers : mapping of label to Ledger
+        Books of each.
+    metrics : DataFrame
+        One row a strategy; all after costs.
+    costs : DataFrame
+        The metrics again at several cost levels, rows (strategy, cost rate).
+    scores : DataFrame
+        One row a strategy: ``mse`` of its forecasts beside ``regret``, ``break_even_cost`` against the reference
+        (of the same seed), ``break_even_holding`` against buy and hold, ``deflated_sharpe`` and the number of
+        ``trials`` that it counts.
+    comparison : DataFrame or None
+        Differences to the reference with intervals, rows (strategy, statistic), averages over the seeds of both.
+    regrets : mapping of label to Series
+        Regret by day against the best decision in hindsight.
+    covariances : DataFrame
+        ``shrinkage`` and ``ridge`` that the covariance of each decision date received.
+    windows : DataFrame
+        One row a retraining of each trained strategy.
+    failures : DataFrame
+        Decisions that failed and held what was held.
+    flags : DataFrame
+        What was found in the data.
+    facts : mapping
+        Where the result comes from: data, commit, versions.
+    folder, report : Path
+        The run's folder and its page.
+    """
+
+    config: StudyConfig
+    lanes: tuple[Lane, ...]
+    ledgers: Mapping[str, Ledger]
+    metrics: pd.DataFrame
+    costs: pd.DataFrame
+    scores: pd.DataFrame
+    comparison: pd.DataFrame | None
+    regrets: Mapping[str, pd.Series[float]]
+    covariances: pd.DataFrame
+    windows: pd.DataFrame
+    failures: pd.DataFrame
+    flags: pd.DataFrame
+    facts: Mapping[str, str]
+    folder: Path
+    report: Path
+
+    @property
+    def store(self) -> str:
+        """MLflow's tracking URI."""
+        return self.facts["mlflow_store"]
+
+    @property
+    def run_id(self) -> str:
+        """MLflow's parent run."""
+        return self.facts["mlflow_run"]
+
+    @property
+    def failed_windows(self) -> pd.DataFrame:
+        """Retrainings without an outcome."""
+        return self.windows[self.windows["failed"] != ""] if len(self.windows) else self.windows
+
+    @property
+    def limits_note(self) -> str:
+        """How far the strategy that is never traded drifted beyond a largest weight; nothing where it did not."""
+        largest = self.config.allocation.max_weight
+        held = next((lane.label for lane in self.lanes if lane.strategy == "buy_and_hold"), None)
+        if largest is None or held is None:
+            return ""
+        reached = float(self.ledgers[held].weights.to_numpy().max())
+        if reached <= largest:
+            return ""
+        return (
+            f"{held} is bound by no limit: its largest weight was {reached:.1%}, "
+            f"the others aim at {largest:.1%} at most."
+        )
+
+    @property
+    def seeds(self) -> pd.DataFrame:
+        """Median and range over seeds: rows (strategy, cost rate), columns (metric, "median" | "min" | "max")."""
+        from portfolio_dfl.backtest.evaluation import over_seeds
+
+        groups = by_strategy(self.lanes)
+        levels = list(dict.fromkeys(self.costs.index.get_level_values("cost_rate")))
+        found = {}
+        for level in levels:
+            here = self.costs[self.costs.index.get_level_values("cost_rate") == level].droplevel("cost_rate")
+            tables = {}
+            for place in range(max(len(mine) for mine in groups.values())):
+                present = {mine[place].label: name for name, mine in groups.items() if place < len(mine)}
+                tables[place] = here.loc[list(present)].rename(index=present)
+            found[level] = over_seeds(tables)
+        stacked = pd.concat(found, names=["cost_rate"]).swaplevel()
+        ordered: pd.DataFrame = stacked.loc[[(name, level) for name in groups for level in levels]]
+        return ordered
+
+    @property
+    def weights(self) -> dict[str, pd.DataFrame]:
+        """Weights held through each day, by strategy."""
+        return {label: book.weights for label, book in self.ledgers.items()}
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The frames of the result without their books, by name, with plain columns."""
+        tables = {
+            "metrics": self.metrics.reset_index(),
+            "costs": self.costs.reset_index(),
+            "scores": self.scores.reset_index(),
+            "seeds": _plain_columns(self.seeds),
+            "covariances": self.covariances,
+            "regrets": pd.DataFrame(dict(self.regrets)),
+            "windows": self.windows,
+            "failures": self.failures,
+            "data_flags": self.flags,
+        }
+        if self.comparison is not None:
+            tables["comparison"] = self.comparison.reset_index()
+        return tables
+
+    def __str__(self) -> str:
+        days = next(iter(self.ledgers.values())).daily.index
+        lines = [
+            f"{self.config.name}: {len(days)} days, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}, after costs of "
+            f"{self.config.backtest.cost_rate * 1e4:g} bp",
+            "",
+            metrics_text(self.metrics),
+            "",
+        ]
+        if len(self.failed_windows):
+            lines.append(f"{len(self.failed_windows)} of {len(self.windows)} retrainings failed; see the report")
+        if self.limits_note:
+            lines.append(self.limits_note)
+        lines += [f"report  {self.report}", f"MLflow  {self.store}", f"run     {self.folder}"]
+        return "\n".join(lines)
+
+    def comparison_text(self) -> str:
+        """The metrics at several costs, scores, and the differences to the reference, for a terminal."""
+        section = self.config.evaluation
+        reference = appearance(section.reference).label
+        lines = []
+        for level in dict.fromkeys(self.costs.index.get_level_values("cost_rate")):
+            lines += [f"At costs of {level * 1e4:g} bp{self._seeds_note()}", self._seeds_text(level), ""]
+        lines += [
+            f"Forecasts, decisions, and what survives costs against {reference.lower()} and "
+            f"{self.scores['trials'].iloc[0]} trials",
+            scores_text(self.scores),
+            "",
+        ]
+        if self.comparison is None:
+            return "\n".join(lines[:-1])
+        shown = self.comparison.reset_index()
+        width = max(len(str(name)) for name in shown["strategy"])
+        lines.append(
+            f"Difference to {reference.lower()}{', means over seeds' if self._several_seeds else ''}, with "
+            f"{section.confidence:.0%} intervals from a paired stationary bootstrap of {section.bootstrap:,} "
+            "resamples; * excludes 0"
+        )
+        for statistic, rows in shown.groupby("statistic", sort=False):
+            lines.append(f"  {statistic}")
+            columns = (rows[column] for column in ("strategy", "estimate", "low", "high", "excludes_zero"))
+            for name, value, low, high, excludes in zip(*columns, strict=True):
+                star = " *" if excludes else ""
+                lines.append(f"    {name!s:<{width}}  {value:+.2g}  [{low:+.2g}, {high:+.2g}]{star}")
+        return "\n".join(lines)
+
+    @property
+    def _several_seeds(self) -> bool:
+        return len(self.config.training.seeds) > 1
+
+    def _seeds_note(self) -> str:
+        count = len(self.config.training.seeds)
+        return f"; of {count} seeds the median, and each column's lowest and highest" if self._several_seeds else ""
+
+    def _seeds_text(self, level: float) -> str:
+        """Metrics at one cost level; a strategy with several seeds has three rows."""
+        here = self.seeds.xs(level, level="cost_rate")
+        counts = {name: len(mine) for name, mine in by_strategy(self.lanes).items()}
+        rows, names = [], []
+        for name, values in here.iterrows():
+            shown = {"median": str(name)}
+            if counts[str(name)] > 1:
+                shown |= {"min": "  lowest", "max": "  highest"}
+            for which, title in shown.items():
+                rows.append(values.xs(which, level=1))
+                names.append(title)
+        return metrics_text(pd.DataFrame(rows).set_axis(names, axis=0))
+
+    def _repr_html_(self) -> str:
+        looks = {lane.label: appearance(lane.strategy) for lane in self.lanes}
+        return f"<p><b>{self.config.name}</b>, report at {self.report}</p>{metrics_table(self.metrics, looks)}"
+
+
+def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.set_axis(["_".join(column) for column in frame.columns], axis=1).reset_index()
+
+
+def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "runs") -> StudyResult:
+    """Read a finished study from its folder.
+
+    Parameters
+    ----------
+    run : path or str
+        The run's folder, or its name under ``root``.
+    root : path
+        Folder of runs.
+
+    Raises
+    ------
+    TrackingError
+        If there is no such run or it has not finished.
+    """
+    from portfolio_dfl.backtest import Ledger
+
+    folder = RunFolder.open(run, root)
+    if not (folder.path / "facts.json").is_file():
+        raise TrackingError(f"run {folder.name} has not finished; `portfolio-dfl resume {folder.name}` continues it")
+    config = folder.config()
+    found = tuple(lanes(config))
+    ledgers = {}
+    for lane in found:
+        books = {part: folder.read_frame(f"strategies/{lane.slug}/{part}") for part in ("daily", "weights", "trades")}
+        backtest = config.backtest
+        ledgers[lane.label] = Ledger(
+            name=lane.label,
+            cost_rate=backtest.cost_rate,
+            fixed_cost=backtest.fixed_cost,
+            lag=backtest.lag,
+            **books,
+        )
+    regrets = folder.read_frame("tables/regrets")
+    compared = (folder.path / "tables" / "comparison.parquet").is_file()
+    return StudyResult(
+        config=config,
+        lanes=found,
+        ledgers=ledgers,
+        metrics=folder.read_frame("tables/metrics").set_index("strategy"),
+        costs=folder.read_frame("tables/costs").set_index(["strategy", "cost_rate"]),
+        scores=folder.read_frame("tables/scores").set_index("strategy"),
+        comparison=folder.read_frame("tables/comparison").set_index(["strategy", "statistic"]) if compared else None,
+        regrets={str(name): regrets[name].dropna() for name in regrets},
+        covariances=folder.read_frame("tables/covariances"),
+        windows=folder.read_frame("tables/windows"),
+        failures=folder.read_frame("tables/failures"),
+        flags=folder.flags(),
+        facts=json.loads(folder.read_text("facts.json")),
+        folder=folder.path,
+        report=folder.path / "report.html",
+    )

@@ -1,0 +1,220 @@
+"""A study from configuration to report, as one function; and the same function after an interruption."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from portfolio_dfl.config.study import STRATEGIES, StudyConfig
+from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.execution.fan_out import connected
+from portfolio_dfl.execution.interruption import closed_on_signal
+from portfolio_dfl.notebook import PrintedResult
+from portfolio_dfl.provenance import git_commit, versions
+from portfolio_dfl.strategies.table import Lane, build_limits, build_trained_policy, lanes
+from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.result import StudyResult
+from portfolio_dfl.study.span import Span, decision_span, load_panel
+from portfolio_dfl.study.stages import Progress, evaluate, record, train, walk
+from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
+
+if TYPE_CHECKING:
+    from portfolio_dfl.data.panel import PricePanel
+    from portfolio_dfl.training.window import TrainedWindow
+
+__all__ = [
+    "Progress",
+    "TrainedStudy",
+    "compare_study",
+    "resume_study",
+    "run_study",
+    "train_study",
+]
+
+
+@dataclass(frozen=True)
+class TrainedStudy(PrintedResult):
+    """A study whose windows are trained and not yet backtested.
+
+    Attributes
+    ----------
+    folder : Path
+        The run's folder.
+    windows : mapping of label to TrainedWindow
+        Outcome of every retraining of each trained strategy.
+    """
+
+    folder: Path
+    windows: dict[str, tuple[TrainedWindow, ...]]
+
+    def __str__(self) -> str:
+        lines = []
+        for label, windows in self.windows.items():
+            failed = sum(window.failed for window in windows)
+            lines.append(f"{label}: {len(windows)} windows trained, {failed} failed")
+        return "\n".join([*lines, f"run  {self.folder}", f"next: portfolio-dfl backtest {self.folder.name}"])
+
+
+def run_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
+    """Run a whole study and record it.
+
+    Parameters
+    ----------
+    config : StudyConfig
+    progress : callable, optional
+        Told of finished windows and walks: (stage, done, total).
+
+    Raises
+    ------
+    PortfolioError
+        If the prices, the span or a setting cannot be used; nothing is trained or written then.
+    """
+    folder, panel, span = _prepare(config)
+    return _complete(config, folder, panel, span, progress)
+
+
+def train_study(config: StudyConfig, *, progress: Progress | None = None) -> TrainedStudy:
+    """Train all windows of a study and stop there; :func:`resume_study` backtests it later.
+
+    Parameters and errors as :func:`run_study`.
+    """
+    folder, panel, span = _prepare(config)
+    execution = config.execution
+    with _tracked(config, folder, panel.sha256) as (_, _, children), connected(execution.backend, execution.address):
+        windows = train(config, folder, panel.returns, span, children, progress or _silent)
+    return TrainedStudy(folder.path, {lane.label: tuple(mine) for lane, mine in windows.items()})
+
+
+def compare_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
+    """Run a study with every strategy there is, whatever the configuration names.
+
+    Parameters and errors as :func:`run_study`.
+    """
+    return run_study(config.override([f"backtest.strategies=[{', '.join(STRATEGIES)}]"]), progress=progress)
+
+
+def resume_study(
+    run: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] = "runs",
+    overrides: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> StudyResult:
+    """Continue an interrupted study at the window where it stopped, to the same numbers.
+
+    A study that had finished is evaluated and reported again.
+
+    Parameters
+    ----------
+    run : path or str
+        The run's folder, or its name under ``root``.
+    root : path
+        Folder of runs.
+    overrides : sequence of str
+        Other values of ``execution``, such as ``execution.workers=1``: where the rest runs changes no number.
+    progress : callable, optional
+        Told of finished windows and walks, those from before included.
+
+    Raises
+    ------
+    ConfigError
+        If an override changes anything but ``execution``.
+    TrackingError
+        If there is no such run, another process works on it, or what it was started with is damaged.
+    """
+    from portfolio_dfl.data.panel import PricePanel
+
+    folder = RunFolder.open(run, root)
+    config = folder.config().override(list(overrides))
+    if config.model_copy(update={"execution": folder.config().execution}) != folder.config():
+        raise ConfigError("a study that goes on may change where it runs, execution.*, and nothing else")
+    panel = PricePanel(folder.prices())
+    span = decision_span(config, panel.returns)
+    return _complete(config, folder, panel, span, progress)
+
+
+def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
+    panel = load_panel(config)
+    span = decision_span(config, panel.returns)
+    for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
+        if lane.trained:
+            build_trained_policy(config, lane, len(panel.tickers))
+    build_limits(config, len(panel.tickers))  # rules that learn nothing have limits too
+    _open_store(config)  # nor is anything written while no store answers
+    return RunFolder.create(config, panel.prices, panel.report.to_frame()), panel, span
+
+
+def _complete(
+    config: StudyConfig, folder: RunFolder, panel: PricePanel, span: Span, progress: Progress | None
+) -> StudyResult:
+    """Do what is not done yet, in a run folder that exists; ``config`` may differ from its own in ``execution``."""
+    begin, show, recorded = time.perf_counter(), progress or _silent, folder.config()
+    with _tracked(recorded, folder, panel.sha256) as (parent, facts, children):
+        with connected(config.execution.backend, config.execution.address):
+            windows = train(config, folder, panel.returns, span, children, show)
+            walks = walk(config, panel.returns, span, windows, show)
+        result = evaluate(recorded, folder, panel.returns, span, windows, walks, facts, parent)
+        record(result, folder, windows, children, parent, time.perf_counter() - begin)
+    return result
+
+
+@contextmanager
+def _tracked(
+    config: StudyConfig, folder: RunFolder, sha256: str
+) -> Iterator[tuple[TrackedRun, dict[str, str], dict[Lane, TrackedRun]]]:
+    """The study's MLflow runs, opened again where they exist: the parent, its facts, a child a strategy."""
+    store = _open_store(config)
+    facts = {
+        "run": folder.name,
+        "data": config.data.source,
+        "data_sha256": sha256,
+        "git_commit": git_commit(),
+        "solver": config.allocation.solver,
+        **versions(),
+    }
+    tags = {"kind": "study", "run_folder": folder.name, "mlflow.source.name": "portfolio-dfl", **facts}
+    with closed_on_signal(), folder.held(), _continued_by(folder), ExitStack() as stack:
+        earlier = store.find_run({"run_folder": folder.name})
+        parent = stack.enter_context(tracked_run(store, folder.name, resume=earlier, tags=tags))
+        parent.log_params(config.flat())
+        parent.log_file(folder.path / "config.yaml")
+        children = {
+            lane: stack.enter_context(_child(store, parent, lane, resumed=earlier is not None))
+            for lane in lanes(config)
+        }
+        yield parent, facts, children
+
+
+@contextmanager
+def _continued_by(folder: RunFolder) -> Iterator[None]:
+    """Tell how a study goes on that its store broke off."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(
+            f"{error}; once that is mended, `portfolio-dfl resume {folder.reference}` continues the study"
+        ) from error
+
+
+def _open_store(config: StudyConfig) -> StudyStore:
+    tracking = config.tracking
+    return open_store(tracking.folder, experiment=tracking.experiment or config.name, uri=tracking.uri)
+
+
+@contextmanager
+def _child(store: StudyStore, parent: TrackedRun, lane: Lane, *, resumed: bool) -> Iterator[TrackedRun]:
+    tags: dict[str, object] = {"kind": "strategy", "strategy": lane.strategy, "lane": lane.slug}
+    if lane.seed is not None:
+        tags["seed"] = lane.seed
+    earlier = store.find_run({"mlflow.parentRunId": parent.run_id, "lane": lane.slug}) if resumed else None
+    with tracked_run(store, lane.slug, parent=parent, resume=earlier, tags=tags) as run:
+        yield run
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Show nothing."""

@@ -1,0 +1,132 @@
+"""What a study works on: the clean prices that its configuration names, and the dates it decides on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.errors import ConfigError, DataError
+from portfolio_dfl.strategies.table import lanes
+
+if TYPE_CHECKING:
+    from portfolio_dfl.data.panel import PricePanel
+
+__all__ = ["Span", "decision_span", "first_decision", "load_panel"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Decision dates of a study and the returns its books need.
+
+    Attributes
+    ----------
+    dates : DatetimeIndex
+        Decision dates, in order.
+    last_return : Timestamp
+        Date of the last return that a decision earns.
+    """
+
+    dates: pd.DatetimeIndex
+    last_return: pd.Timestamp
+
+
+def load_panel(config: StudyConfig) -> PricePanel:
+    """The clean prices that a configuration names."""
+    from portfolio_dfl.data.panel import build_panel
+    from portfolio_dfl.data.sources import open_source
+
+    section = config.data
+    source = open_source(section.source, tickers=section.tickers, start=section.start, end=section.end)
+    panel = build_panel(
+        source.load(),
+        tickers=section.tickers,
+        start=section.start,
+        end=section.end,
+        calendar=section.calendar,
+        policies=section.policies,
+    )
+    if len(panel.tickers) < 2:
+        raise DataError(f"a portfolio needs at least two assets; {section.source} has {', '.join(panel.tickers)}")
+    return panel
+
+
+def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
+    """Decision dates from ``backtest.start`` to ``backtest.end``, as far as training and returns allow.
+
+    Raises
+    ------
+    ConfigError
+        If the start is earlier than the training samples allow, no date is left, or the horizon exceeds the data.
+    """
+    days = pd.DatetimeIndex(returns.index)
+    needed = first_decision(config)
+    last = len(days) - 2 - config.backtest.lag
+    if needed - 1 > last:
+        raise ConfigError(
+            f"the first decision needs {needed} returns before it and one after it, the data have {len(days)}; "
+            f"most of them for {_largest_need(config)}: lower it, or use more data"
+        )
+    ahead = {"allocation.horizon": config.allocation.horizon}
+    if "perfect_foresight" in config.backtest.strategies:
+        ahead["training.realised_window"] = config.training.realised_window
+    for key, length in ahead.items():
+        if length > len(days):
+            raise ConfigError(f"{key} of {length} days is longer than the data, {len(days)} returns")
+    first = needed - 1
+    if config.backtest.start is not None:
+        first = int(days.searchsorted(pd.Timestamp(config.backtest.start)))
+        if first < needed - 1:
+            raise ConfigError(
+                f"backtest.start {config.backtest.start} leaves {first + 1} returns where the first decision needs "
+                f"{needed}; the earliest start is {days[needed - 1].date()}"
+            )
+    if config.backtest.end is not None:
+        last = min(last, int(days.searchsorted(pd.Timestamp(config.backtest.end), side="right")) - 1)
+    if first > last:
+        raise ConfigError(
+            f"no decision date lies between backtest.start {config.backtest.start} and backtest.end "
+            f"{config.backtest.end}; the data allow {days[needed - 1].date()} to {days[-2].date()}"
+        )
+    return Span(days[first : last + 1], days[last + 1 + config.backtest.lag])
+
+
+def first_decision(config: StudyConfig) -> int:
+    """Number of returns, the decision date's included, that the first decision of a study needs."""
+    from portfolio_dfl.training.samples import returns_needed
+
+    training, window, lookback = config.training, config.covariance.window, config.forecasting.lookback
+    if not _trains(config):
+        return max(window, lookback) if _averages_the_past(config) else window
+    return returns_needed(
+        training.samples,
+        lookback=lookback,
+        covariance_window=window,
+        horizon=config.allocation.horizon,
+        realised_window=training.realised_window,
+    )
+
+
+def _trains(config: StudyConfig) -> bool:
+    return any(lane.trained for lane in lanes(config))
+
+
+def _averages_the_past(config: StudyConfig) -> bool:
+    return "historical_mean_variance" in config.backtest.strategies
+
+
+def _largest_need(config: StudyConfig) -> str:
+    """The setting that asks for the most returns before the first decision, with its value."""
+    needs = {"covariance.window": config.covariance.window}
+    if _trains(config) or _averages_the_past(config):
+        needs["forecasting.lookback"] = config.forecasting.lookback
+    if _trains(config):
+        needs |= {
+            "training.samples": config.training.samples,
+            "training.realised_window": config.training.realised_window,
+            "allocation.horizon": config.allocation.horizon,
+        }
+    key = max(needs, key=needs.__getitem__)
+    return f"{key}={needs[key]}"

@@ -1,0 +1,201 @@
+"""The stages of a study: train the windows, walk the strategies, evaluate the books, record the outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import pandas as pd
+
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.execution.fan_out import fan_out
+from portfolio_dfl.strategies.table import Lane, build_trained_policy, lanes
+from portfolio_dfl.strategies.walk import JUDGED_LATER, Walk, WalkTask, take_walk, window_metrics
+from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.judgement import judge
+from portfolio_dfl.study.result import StudyResult
+from portfolio_dfl.study.span import Span
+from portfolio_dfl.tracking.mlflow_store import TrackedRun
+
+if TYPE_CHECKING:
+    from portfolio_dfl.training.window import TrainedWindow
+
+__all__ = ["Progress", "evaluate", "record", "train", "walk"]
+
+#: Called with (stage, done, total) as work proceeds.
+Progress = Callable[[str, int, int], None]
+Windows = dict[Lane, list["TrainedWindow"]]
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+
+def train(
+    config: StudyConfig,
+    folder: RunFolder,
+    returns: pd.DataFrame,
+    span: Span,
+    children: Mapping[Lane, TrackedRun],
+    show: Progress,
+) -> Windows:
+    """Train every window of every trained strategy and seed; those the folder holds are taken from there.
+
+    With a warm start a window needs the one before it, so that only strategies and seeds run side by side.
+    """
+    from portfolio_dfl.training.walk_forward import retraining_dates
+    from portfolio_dfl.training.window import train_window
+
+    trained = [lane for lane in lanes(config) if lane.trained]
+    planners = {lane: build_trained_policy(config, lane, returns.shape[1]) for lane in trained}
+    dates = retraining_dates(span.dates, config.training.retrain_every)
+    finished = folder.load_windows()
+    logged = {lane: children[lane].logged_steps("seconds") for lane in trained}
+    outcome: dict[tuple[Lane, int], TrainedWindow] = {}
+    numbered = list(enumerate(dates))
+    for together in [[pair] for pair in numbered] if config.training.warm_start else [numbered]:
+        places = [(lane, number) for number, _ in together for lane in trained]
+        tasks = {(lane, number): planners[lane].task(returns.loc[: dates[number]]) for lane, number in places}
+        keys = {place: task.key for place, task in tasks.items()}
+        outcome |= {place: finished[key] for place, key in keys.items() if key in finished}
+        missing = [place for place in places if place not in outcome]
+        show("Training windows", len(outcome), len(trained) * len(dates))
+        names = [f"training {lane.label} on {dates[number].date()}" for lane, number in missing]
+        for position, window in _spread(config, train_window, [tasks[place] for place in missing], names):
+            lane, number = missing[position]
+            folder.save_window(window)
+            outcome[lane, number] = window
+            if number not in logged[lane]:
+                children[lane].log_metrics(window_metrics(window), step=number)
+                logged[lane].add(number)
+            show("Training windows", len(outcome), len(trained) * len(dates))
+        if config.training.warm_start:
+            for lane, number in places:
+                planners[lane].use(outcome[lane, number])
+    windows = {lane: [outcome[lane, number] for number in range(len(dates))] for lane in trained}
+    for lane, mine in windows.items():  # finished before an interruption, but not yet on record
+        late = {n: window_metrics(window) for n, window in enumerate(mine) if n not in logged[lane]}
+        children[lane].log_series(late)
+    return windows
+
+
+def walk(config: StudyConfig, returns: pd.DataFrame, span: Span, windows: Windows, show: Progress) -> list[Walk]:
+    """Let every strategy decide on every date of the span."""
+    tasks = [
+        WalkTask(config, lane, returns, span.dates[0], span.dates[-1], windows.get(lane, [])) for lane in lanes(config)
+    ]
+    walks: dict[int, Walk] = {}
+    show("Backtest", 0, len(tasks))
+    for position, result in _spread(config, take_walk, tasks, [f"backtesting {task.lane.label}" for task in tasks]):
+        walks[position] = result
+        show("Backtest", len(walks), len(tasks))
+    return [walks[position] for position in range(len(tasks))]
+
+
+def evaluate(
+    config: StudyConfig,
+    folder: RunFolder,
+    returns: pd.DataFrame,
+    span: Span,
+    windows: Windows,
+    walks: Sequence[Walk],
+    facts: Mapping[str, str],
+    parent: TrackedRun,
+) -> StudyResult:
+    """Judge the walks and write the report."""
+    from portfolio_dfl.study.page import write_study_report
+
+    judgement = judge(config, returns, span, windows, walks)
+    result = StudyResult(
+        config=config,
+        lanes=tuple(walked.lane for walked in walks),
+        **vars(judgement),
+        flags=folder.flags(),
+        facts={**facts, "mlflow_store": parent.store.uri, "mlflow_run": parent.run_id},
+        folder=folder.path,
+        report=folder.path / "report.html",
+    )
+    write_study_report(result)
+    return result
+
+
+def record(
+    result: StudyResult,
+    folder: RunFolder,
+    windows: Windows,
+    children: Mapping[Lane, TrackedRun],
+    parent: TrackedRun,
+    seconds: float,
+) -> None:
+    """Put metrics, artifacts and models into MLflow and the run folder."""
+    names = [str(column) for column in result.metrics.columns]
+    for lane in result.lanes:
+        run, book = children[lane], result.ledgers[lane.label]
+        numbers = result.metrics.loc[[lane.label]].to_numpy(float)[0]
+        run.log_metrics(dict(zip(names, numbers, strict=True)))
+        scores = result.scores.loc[lane.label].to_dict()
+        run.log_metrics({f"study_{name}": float(value) for name, value in scores.items()})
+        run.log_params(result.config.flat())
+        for name, frame in (("weights", book.weights), ("trades", book.trades), ("daily", book.daily)):
+            run.log_file(folder.save_frame(f"strategies/{lane.slug}/{name}", frame))
+        if lane.trained:
+            mine = result.windows[result.windows["strategy"] == lane.strategy]
+            mine = mine[mine["seed"] == lane.seed]
+            columns = {name: mine[name].to_list() for name in JUDGED_LATER}
+            numbers_at = {n: {name: values[n] for name, values in columns.items()} for n in range(len(mine))}
+            run.log_series(numbers_at)
+            run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
+            _record_model(result, folder, run, lane, windows[lane], tickers=list(book.trades.columns))
+    parent.log_file(result.report)
+    for name, frame in result.tables().items():
+        parent.log_file(folder.save_frame(f"tables/{name}", frame), "tables")
+    folder.save_text("facts.json", json.dumps(dict(result.facts), indent=1))  # last: it says that all is there
+    folder.seal()
+    parent.set_tags({"failed_windows": len(result.failed_windows)})
+    parent.log_metrics({"retrainings": float(len(result.windows))})
+    if not parent.logged_steps("seconds"):
+        parent.log_metrics({"seconds": seconds})
+
+
+def _record_model(
+    result: StudyResult,
+    folder: RunFolder,
+    run: TrackedRun,
+    lane: Lane,
+    windows: Sequence[TrainedWindow],
+    tickers: Sequence[str],
+) -> None:
+    """Keep the newest window that did not fail as a model; register that of the first trained strategy."""
+    from portfolio_dfl.tracking.model import register_model, save_model, save_strategy
+
+    usable = [window for window in windows if not window.failed]
+    if not usable:
+        return
+    newest = usable[-1]
+    place = folder.path / "strategies" / lane.slug
+    save_strategy(
+        place / "strategy",
+        config_yaml=result.config.to_yaml(),
+        window_file=folder.window_file(newest),
+        slug=lane.slug,
+        tickers=tickers,
+    )
+    model = save_model(place / "model", place / "strategy", folder.prices().loc[: newest.date])
+    run.log_folder(model, "model")
+    name = result.config.tracking.register_as
+    first = next(other for other in result.lanes if other.trained)
+    if name is not None and lane == first:
+        register_model(run, name)
+
+
+def _spread(
+    config: StudyConfig, function: Callable[[Argument], Result], arguments: Sequence[Argument], names: Sequence[str]
+) -> Iterator[tuple[int, Result]]:
+    execution = config.execution
+    return fan_out(
+        function,
+        arguments,
+        names=names,
+        backend=execution.backend,
+        workers=execution.workers,
+        address=execution.address,
+    )

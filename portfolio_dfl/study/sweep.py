@@ -1,0 +1,265 @@
+"""A search over configurations that never looks at the test span.
+
+Every trial is judged by its net result on the decision days just before ``backtest.start``; returns after that date
+are cut off before the first trial. Trials are kept by Optuna in SQLite and recorded in MLflow as children of one run.
+What a trial draws depends on the seed and the trials judged before it alone, so that an interrupted search goes on
+to the trials it would have had undisturbed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.errors import ConfigError, TrackingError
+from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
+from portfolio_dfl.strategies.table import build_limits, build_trained_policy, lanes
+from portfolio_dfl.strategies.walk import WalkTask, take_walk
+from portfolio_dfl.study.span import decision_span, first_decision, load_panel
+from portfolio_dfl.study.stages import Progress
+from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["SweepResult", "run_sweep", "validation_score"]
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Outcome of a search.
+
+    Attributes
+    ----------
+    best : StudyConfig
+        The original configuration with the best values.
+    score : float
+        Its score on the validation days.
+    trials : DataFrame
+        One row a trial: number, score, values; failed ones have no score.
+    path : Path
+        Where the best configuration was written.
+    """
+
+    best: StudyConfig
+    score: float
+    trials: pd.DataFrame
+    path: Path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.trials.to_string(index=False)}\n\nbest {self.best.sweep.score} on the validation days: "
+            f"{self.score:.4f}\nits configuration: {self.path}"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>best: {self.score:.4f}, {self.path}</p>{self.trials.to_html(index=False)}"
+
+
+def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> SweepResult:
+    """Try configurations until ``sweep.trials`` have been judged; those from before an interruption count.
+
+    Raises
+    ------
+    ConfigError
+        If the space is empty or names an unknown key, or too few days lie before the test span.
+    TrackingError
+        If another process is working on the same search.
+    """
+    import optuna
+
+    section = config.sweep
+    if not section.space:
+        raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
+    variants = _variants(config)
+    known, start, end = _validation(config, variants)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    folder = config.tracking.folder
+    name = f"{config.name}-{_digest(config, known)}"
+    store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
+    folder.mkdir(parents=True, exist_ok=True)
+    tags = {"kind": "sweep", "sweep": name}
+    with closed_on_signal(), _held(folder, name):
+        study = _open_study(folder, name)
+        resume = store.find_run(tags)
+        with tracked_run(store, f"sweep {name}", resume=resume, tags=tags) as parent:
+            while (done := len(_judged(study))) < section.trials:
+                if progress is not None:
+                    progress("Trials", done, section.trials)
+                seed = np.random.SeedSequence([config.training.seeds[0], done]).generate_state(1)[0]
+                study.sampler = optuna.samplers.TPESampler(seed=int(seed))
+                trial = study.ask()
+                values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
+                score = validation_score(_changed(config, values), known, start, end)
+                with uninterrupted():
+                    if np.isfinite(score):
+                        study.tell(trial, score)
+                    else:
+                        study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            if progress is not None:
+                progress("Trials", section.trials, section.trials)
+            if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+                raise ConfigError(
+                    f"none of {section.trials} trials could be judged; look at sweep.space and sweep.days"
+                )
+            _record(store, parent, study)
+    return _result(config, study, folder / f"{name}.yaml")
+
+
+def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timestamp, end: pd.Timestamp) -> float:
+    """Score of one configuration on the validation days, the mean over its seeds; NaN if it cannot be judged.
+
+    Parameters
+    ----------
+    config : StudyConfig
+    known : DataFrame
+        Returns up to the first test decision, and none after.
+    start, end : Timestamp
+        First and last decision date.
+    """
+    from portfolio_dfl.backtest import run_ledger
+    from portfolio_dfl.backtest.evaluation import performance
+
+    if int(known.index.searchsorted(start)) + 1 < first_decision(config):
+        return float("nan")
+    scores = []
+    for lane in lanes(config):
+        if lane.strategy != config.sweep.strategy:
+            continue
+        backtest = config.backtest
+        walked = take_walk(WalkTask(config, lane, known, start, end))
+        book = run_ledger(
+            walked.targets, known, cost_rate=backtest.cost_rate, fixed_cost=backtest.fixed_cost, lag=backtest.lag
+        )
+        measures = performance(
+            book, risk_free=config.evaluation.risk_free_rate, risk_aversion=config.allocation.risk_aversion
+        )
+        scores.append(float(measures[config.sweep.score]))
+    return float(np.mean(scores))
+
+
+def _variants(config: StudyConfig) -> list[StudyConfig]:
+    """The configuration with one value of the space changed: to each choice of a list, to both ends of a range."""
+    return [
+        _changed(config, {key: value})
+        for key, choices in config.sweep.space.items()
+        for value in (choices if isinstance(choices, list) else (choices["low"], choices["high"]))
+    ]
+
+
+def _validation(
+    config: StudyConfig, variants: Sequence[StudyConfig]
+) -> tuple[pd.DataFrame, pd.Timestamp, pd.Timestamp]:
+    """Returns known at the first test decision, and the first and last validation date."""
+    returns = load_panel(config).returns
+    first = decision_span(config, returns).dates[0]
+    known = returns.loc[:first]
+    last = len(known) - 2 - config.backtest.lag
+    begin = last - config.sweep.days + 1
+    needed = first_decision(config)
+    if begin + 1 < needed:
+        raise ConfigError(
+            f"sweep.days {config.sweep.days} before {first.date()} leave {max(begin + 1, 0)} returns where the first "
+            f"decision needs {needed}; use fewer days or a later backtest.start"
+        )
+    build_trained_policy(config, lanes(_changed(config, {}))[0], returns.shape[1])  # or no trial could be judged
+    for variant in variants:
+        build_limits(variant, returns.shape[1])
+    return known, known.index[begin], known.index[last]
+
+
+def _changed(config: StudyConfig, values: dict[str, Any]) -> StudyConfig:
+    strategy = f"backtest.strategies=[{config.sweep.strategy}]"
+    return config.override([strategy, *(f"{key}={json.dumps(value)}" for key, value in values.items())])
+
+
+def _suggest(trial: optuna.Trial, key: str, choices: Any) -> Any:
+    if isinstance(choices, list):
+        return trial.suggest_categorical(key, choices)
+    low, high, log = choices["low"], choices["high"], bool(choices.get("log", False))
+    if float(low).is_integer() and float(high).is_integer():
+        return trial.suggest_int(key, int(low), int(high), log=log)
+    return trial.suggest_float(key, float(low), float(high), log=log)
+
+
+def _judged(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    from optuna.trial import TrialState
+
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+
+
+@contextmanager
+def _held(folder: Path, name: str) -> Iterator[None]:
+    """Keep other processes from the same search, and tell how it goes on if its store breaks it off."""
+    from filelock import FileLock, Timeout
+
+    try:
+        lock = FileLock(folder / f".{name}.lock", timeout=0).acquire()
+    except Timeout as error:
+        raise TrackingError(f"another process is working on sweep {name}; wait for it or stop it") from error
+    with lock:
+        try:
+            yield
+        except StoreError as error:
+            raise StoreError(f"{error}; once that is mended, the same sweep goes on where it stopped") from error
+
+
+def _open_study(folder: Path, name: str) -> optuna.Study:
+    """The search, new or from before; trials that were running when its process died are given up."""
+    import optuna
+    from filelock import FileLock
+    from sqlalchemy.exc import SQLAlchemyError
+
+    file = (folder / "sweeps.db").resolve()
+    try:
+        with FileLock(folder / ".sweeps.lock", timeout=300):  # several first users would each create the tables
+            study = optuna.create_study(
+                storage=f"sqlite:///{file}", study_name=name, direction="maximize", load_if_exists=True
+            )
+    except (SQLAlchemyError, RuntimeError) as error:  # the latter for tables of another version of Optuna
+        reason = str(error).strip().partition("\n")[0]
+        raise TrackingError(
+            f"Optuna cannot open {file}: {reason}; restore it, move it away to search anew, or choose another "
+            "tracking.folder"
+        ) from error
+    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    return study
+
+
+def _record(store: StudyStore, parent: TrackedRun, study: optuna.Study) -> None:
+    """A child run for every judged trial."""
+    for number, trial in enumerate(_judged(study)):
+        resume = store.find_run({"mlflow.parentRunId": parent.run_id, "trial": str(number)})
+        tags = {"trial": number}
+        with tracked_run(store, f"trial {number}", parent=parent, resume=resume, tags=tags) as run:
+            run.log_params(trial.params)
+            run.log_metrics({} if trial.value is None else {"score": trial.value})
+    parent.log_metrics({"best_score": study.best_value}, step=len(_judged(study)))
+
+
+def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult:
+    trials = [
+        {"trial": number, "score": np.nan if trial.value is None else trial.value, **trial.params}
+        for number, trial in enumerate(_judged(study))
+    ]
+    best = config.override([f"{key}={json.dumps(value)}" for key, value in study.best_params.items()])
+    path.write_text(best.to_yaml(), encoding="utf-8")
+    return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path)
+
+
+def _digest(config: StudyConfig, known: pd.DataFrame) -> str:
+    """What identifies a search: its returns and everything but how many trials it has and where it runs."""
+    decisive = config.override(["sweep.trials=1"])
+    text = decisive.model_dump_json(exclude={"execution", "tracking"})
+    returns = pd.util.hash_pandas_object(known).to_numpy().tobytes()
+    return hashlib.sha256(text.encode() + returns).hexdigest()[:8]
