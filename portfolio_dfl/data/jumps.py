@@ -3,8 +3,10 @@
 A move is measured against the ticker's own volatility around it (median absolute log return of 63
 neighbours) and, with five tickers or more, against the median move of that day, so that market crashes are
 not suspects. Unadjusted splits show as a ratio within ordinary noise of 2:1, 3:1, ... that stays; bad ticks
-as a move that the next days take back. On 458 adjusted US funds and stocks, 2011-2024, 69 genuine moves are
-larger than 25 %; see the tests for how few of them are suspected.
+as a move that the days after take back; changes of unit, as from pounds to pence, by their size alone, whether
+they are ever taken back or not and however many tickers change at once. On 458 adjusted US funds and stocks,
+2011-2024, 69 genuine moves are larger than 25 % and none is larger than a factor of 2.2; see the tests for how
+few of them are suspected.
 """
 
 from __future__ import annotations
@@ -23,11 +25,18 @@ _MANY = 5
 _LARGE = 0.25
 _CRASH = 0.04
 _BAD_TICK = 0.12
+# Log moves that are bad prices: taken back within two days, within a year, and whatever follows. Genuine ones
+# that were taken back reach 0.37 (within three days), others 0.77.
+_TWO_DAYS, _A_YEAR, _ANY = 0.25, float(np.log(1.5)), float(np.log(3.0))
+# A median move beyond it is no market but a vendor that changed the unit of most tickers.
+_MARKET = 0.5
+_UNITS = (10.0, 100.0, 1000.0)
+_YEAR = 252
 _WARNINGS = ("large_move", "reversed_move")
 
 
 def jump_flags(prices: pd.DataFrame, confirmed: frozenset[tuple[str, pd.Timestamp]] = frozenset()) -> list[Flag]:
-    """Flags ``split_suspect`` and ``bad_tick`` (problems), ``large_move`` and ``reversed_move`` (warnings).
+    """Problems ``split_suspect``, ``bad_tick``, ``unit_change``; warnings ``large_move``, ``reversed_move``.
 
     Parameters
     ----------
@@ -64,11 +73,11 @@ def _log_moves(values: np.ndarray) -> np.ndarray:
 
 
 def _market(moves: np.ndarray) -> np.ndarray:
-    """Median move of each day, [T]; 0 where fewer than five tickers moved."""
+    """Median move of each day, [T]; 0 where fewer than five tickers moved, or further than a market does."""
     enough = (~np.isnan(moves)).sum(axis=1) >= _MANY
     market = np.zeros(len(moves))
     market[enough] = np.nanmedian(moves[enough], axis=1)
-    return market
+    return np.where(np.abs(market) > _MARKET, 0.0, market)
 
 
 def _column_jumps(moves: np.ndarray, market: np.ndarray) -> list[tuple[int, str, str]]:
@@ -82,22 +91,31 @@ def _column_jumps(moves: np.ndarray, market: np.ndarray) -> list[tuple[int, str,
             continue
         noise = _noise(moves, int(row), usual)
         move = float(moves[row])
-        percent = f"{100 * np.expm1(move):+.1f} % in one day"
+        percent = f"{100 * np.expm1(move):+,.1f} % in one day"
         back = _reversal(excess, int(row), noise)
         if back is not None:
             taken_back = back
             days = "one day" if back == row + 1 else f"{back - row} days"
-            if back == row + 1 and abs(excess[row]) > _BAD_TICK:
-                found.append((int(row), "bad_tick", f"{percent}, taken back the next: looks like a bad price"))
+            if abs(excess[row]) > (_BAD_TICK, _TWO_DAYS, _A_YEAR)[back - row - 1]:
+                when, what = ("the next", "a bad price") if back == row + 1 else (f"within {days}", "bad prices")
+                found.append((int(row), "bad_tick", f"{percent}, taken back {when}: looks like {what}"))
             else:
                 found.append((int(row), "reversed_move", f"{percent}, taken back within {days}"))
             continue
-        if abs(excess[row]) < 6 * noise:
+        # Where prices jump to and fro all the time, jumps are what is usual: the largest are judged by size alone.
+        if abs(excess[row]) < 6 * noise and abs(move) < _ANY:
             continue
         ratio = _split_ratio(move, noise, abs(float(market[row])))
+        later = _later_reversal(moves, int(row), noise)
         if ratio is not None:
-            message = f"{percent}, within noise of {ratio}: looks like an unadjusted split or spin-off"
-            found.append((int(row), "split_suspect", message))
+            cause = "a change of unit, or an unadjusted split" if _is_unit(move) else "an unadjusted split or spin-off"
+            found.append((int(row), "split_suspect", f"{percent}, within noise of {ratio}: looks like {cause}"))
+        elif abs(move) > _ANY:
+            cause = "a change of unit" if _is_unit(move) else "a bad price or a change of unit"
+            found.append((int(row), "unit_change", f"{percent}, too much for a day: looks like {cause}"))
+        elif later is not None:
+            message = f"{percent}, taken back after {later - row} days: looks like bad prices"
+            found.append((int(row), "bad_tick", message))
         elif abs(move) > _LARGE:
             found.append((int(row), "large_move", f"{percent}, {abs(excess[row]) / noise:.0f}x its usual"))
     return found
@@ -122,6 +140,20 @@ def _reversal(excess: np.ndarray, row: int, noise: float) -> int | None:
         if excess[back] * excess[row] < 0 and abs(excess[back]) > 0.75 * size and left < 0.25 * size:
             return back
     return None
+
+
+def _later_reversal(moves: np.ndarray, row: int, noise: float) -> int | None:
+    """Position, within a year, of a move that takes a large one back to within noise; else None."""
+    if abs(moves[row]) < _A_YEAR:
+        return None
+    after = moves[row + 1 : row + 1 + _YEAR]
+    same = np.flatnonzero(np.abs(after + moves[row]) < max(2 * noise, 0.02))
+    return row + 1 + int(same[0]) if len(same) else None
+
+
+def _is_unit(move: float) -> bool:
+    """Whether a log move is a factor of ten, a hundred or a thousand, give or take a bad day of the market."""
+    return any(abs(abs(move) - np.log(unit)) < _LARGE for unit in _UNITS)
 
 
 def _split_ratio(move: float, noise: float, market: float) -> str | None:

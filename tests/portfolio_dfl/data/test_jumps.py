@@ -3,9 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from skfolio.datasets import load_sp500_dataset
 
 from portfolio_dfl.data.formats import read_prices_file
 from portfolio_dfl.data.jumps import jump_flags
+from portfolio_dfl.data.panel import build_panel
+from portfolio_dfl.errors import DataError
 
 DATES = pd.bdate_range("2020-01-01", periods=300)
 DAY = DATES[150]
@@ -20,6 +25,10 @@ def found(frame, **options):
     return [(flag.kind, flag.ticker, flag.date) for flag in jump_flags(frame, **options)]
 
 
+def problems(frame):
+    return [(flag.ticker, flag.date) for flag in jump_flags(frame) if flag.severity == "problem"]
+
+
 @pytest.mark.parametrize("ratio", [1.5, 2.0, 3.0, 4.0, 7.0, 10.0, 20.0, 1 / 2, 1 / 8, 1 / 10, 100.0])
 @pytest.mark.parametrize("volatility", [0.003, 0.01, 0.02])
 def test_an_unadjusted_split_is_suspected_under_ordinary_noise(ratio, volatility):
@@ -32,6 +41,84 @@ def test_a_bad_price_that_is_taken_back_is_suspected():
     frame = prices()
     frame.loc[DAY] *= 1.3
     assert found(frame) == [("bad_tick", "T0", DAY)]
+
+
+@pytest.mark.parametrize("days", [2, 3, 4, 20, 149])
+@pytest.mark.parametrize("factor", [100.0, 0.01, 10.0, 1000.0, 3.7, 1.8])
+def test_wrong_prices_of_several_days_are_a_problem(factor, days):
+    frame = prices()
+    frame.iloc[150 : 150 + days] *= factor
+    assert ("T0", DAY) in problems(frame)
+
+
+def test_prices_a_third_too_high_for_two_days_are_a_problem():
+    frame = prices()
+    frame.iloc[150:152] *= 1.33
+    assert problems(frame) == [("T0", DAY)]
+
+
+@pytest.mark.parametrize("factor", [100.0, 0.01, 10.0, 1000.0])
+@pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 40), slice(299, 300), slice(290, 300)])
+def test_a_change_of_unit_that_was_there_first_or_stays_is_a_problem(rows, factor):
+    frame = prices()
+    frame.iloc[rows] *= factor
+    assert problems(frame) == [("T0", DATES[rows.stop] if rows.start == 0 else DATES[rows.start])]
+
+
+def test_a_change_of_unit_of_all_tickers_at_once_is_no_crash_of_the_market():
+    frame = prices(tickers=8)
+    frame.iloc[150:170] *= 100
+    assert {ticker for ticker, date in problems(frame) if date == DAY} == set(frame.columns)
+
+
+def test_a_unit_that_changes_every_other_day_is_a_problem():
+    frame = prices()
+    frame.iloc[::2] *= 100
+    assert problems(frame)
+
+
+def test_a_change_of_unit_on_the_day_of_a_crash_is_a_problem():
+    frame = prices(tickers=6)
+    frame.iloc[150:] *= 0.8
+    frame.iloc[150:160, 0] *= 100
+    assert problems(frame)[0] == ("T0", DAY)
+
+
+def test_a_large_move_that_the_next_months_do_not_take_back_is_a_warning_only():
+    frame = prices()
+    frame.iloc[150:] *= 1.8
+    assert [flag.severity for flag in jump_flags(frame)] == ["warning"]
+
+
+def test_wrong_prices_of_two_days_stop_a_study_with_the_way_out():
+    frame = prices(tickers=3)
+    frame.iloc[150:152, 0] *= 100
+    with pytest.raises(DataError, match=f"T0 {DAY:%Y-%m-%d}: .*taken back within 2 days.*jumps=accept"):
+        build_panel(frame, calendar=None)
+
+
+REAL = load_sp500_dataset().loc["2003":"2022", ["AAPL", "BAC", "GE", "JPM", "XOM", "KO"]]
+
+
+def test_real_prices_through_the_crises_of_2008_and_2020_are_no_problem():
+    assert problems(REAL) == []
+
+
+@given(
+    factor=st.sampled_from([10.0, 100.0, 1000.0, 0.1, 0.01, 0.001]),
+    place=st.tuples(st.integers(0, 499), st.integers(1, 499)).filter(
+        lambda place: sum(place) <= 500 and place[1] < 500
+    ),
+    who=st.sets(st.sampled_from(range(REAL.shape[1])), min_size=1),
+    begin=st.integers(0, len(REAL) - 500),
+)
+def test_a_change_of_unit_of_any_length_anywhere_in_real_prices_is_found(factor, place, who, begin):
+    frame = REAL.iloc[begin : begin + 500].copy()
+    first, days = place
+    frame.iloc[first : first + days, list(who)] *= factor
+    date = frame.index[first if first > 0 else days]
+    tickers = {REAL.columns[position] for position in who}
+    assert {ticker for ticker, day in problems(frame) if day == date} == tickers
 
 
 def test_a_fall_that_is_no_split_ratio_is_a_warning_only():
