@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
-from portfolio_dfl.provenance import git_commit, versions
 
 __all__ = ["Diagnosis", "diagnose"]
 

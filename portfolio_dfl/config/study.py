@@ -14,7 +14,6 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
-from portfolio_dfl.config.findings import explain_findings
 from portfolio_dfl.config.sections import (
     AllocationConfig,
     BacktestConfig,
@@ -30,6 +29,7 @@ from portfolio_dfl.config.sections import (
     TrainingConfig,
 )
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.findings import explain_findings
 from portfolio_dfl.notebook import PrintedResult
 
 __all__ = ["STRATEGIES", "StudyConfig", "assignments", "load_config"]

@@ -139,7 +139,7 @@ def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> Pred
     from portfolio_dfl.forecasting import PredictorSpec
     from portfolio_dfl.training.losses import build_loss
     from portfolio_dfl.training.policies import DecisionFocusedPolicy, TwoStagePolicy
-    from portfolio_dfl.training.window import TrainingSettings
+    from portfolio_dfl.training.settings import TrainingSettings
 
     training, allocation, forecasting = config.training, config.allocation, config.forecasting
     if allocation.solver != "auto":

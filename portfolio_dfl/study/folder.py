@@ -7,7 +7,6 @@ noticed, for every file's own digest is kept too.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import logging
 import os
@@ -16,25 +15,24 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.execution.digests import SUMS, digest, sum_line
 
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainedWindow
 
-__all__ = ["SUMS", "RunFolder", "read_window", "sum_line"]
+__all__ = ["RunFolder"]
 
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
 _START = (_CONFIG, _PRICES, _FLAGS)
 _LOCK = ".lock"
-#: File of digests, in the format of ``sha256sum``.
-SUMS = "SHA256SUMS"
 
 
 @dataclass(frozen=True)
@@ -119,11 +117,10 @@ class RunFolder:
 
     def save_window(self, window: TrainedWindow) -> None:
         """Keep a finished window."""
-        import torch
+        from portfolio_dfl.training.window_files import window_content  # torch, which reading a result needs not
 
-        content = io.BytesIO()
-        torch.save(_plain(window), content)
-        self._write(f"{_WINDOWS}/{window.key}.{_digest(content.getvalue())}.pt", content.getvalue())
+        content = window_content(window)
+        self._write(f"{_WINDOWS}/{window.key}.{digest(content)}.pt", content)
 
     def window_file(self, window: TrainedWindow) -> Path:
         """Where a finished window is kept."""
@@ -131,10 +128,12 @@ class RunFolder:
 
     def load_windows(self) -> dict[str, TrainedWindow]:
         """Finished windows by key; a damaged file is removed with a warning, as if its window had not finished."""
+        from portfolio_dfl.training.window_files import read_window
+
         windows = {}
         for file in sorted((self.path / _WINDOWS).glob("[!.]*.pt")):
-            key, _, digest = file.stem.partition(".")
-            if _digest(file.read_bytes()) == digest:
+            key, _, kept = file.stem.partition(".")
+            if digest(file.read_bytes()) == kept:
                 windows[key] = read_window(file)
             else:
                 logging.getLogger(__name__).warning("%s is damaged: its window is trained again", file)
@@ -211,40 +210,5 @@ class RunFolder:
         return target
 
 
-def sum_line(folder: Path, name: str) -> str:
-    """The line of one of a folder's files in its file of digests."""
-    return f"{_digest((folder / name).read_bytes())}  {name}\n"
-
-
-def read_window(file: Path) -> TrainedWindow:
-    """Read one file of a run's ``windows`` folder."""
-    import torch
-
-    return _restored(torch.load(file, weights_only=True))
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _parquet(frame: pd.DataFrame) -> bytes:
     return frame.to_parquet()
-
-
-def _plain(window: TrainedWindow) -> dict[str, Any]:
-    """Plain values and tensors only: what weights-only loading accepts."""
-    values = {name: getattr(window, name) for name in window.__dataclass_fields__}
-    for name in ("date", "first_sample", "last_sample", "last_label_end"):
-        values[name] = values[name].isoformat()
-    values["health"] = asdict(window.health)
-    return values
-
-
-def _restored(values: dict[str, Any]) -> TrainedWindow:
-    from portfolio_dfl.training.health import GradientHealth
-    from portfolio_dfl.training.window import TrainedWindow
-
-    for name in ("date", "first_sample", "last_sample", "last_label_end"):
-        values[name] = pd.Timestamp(values[name])
-    values["health"] = GradientHealth(**values["health"])
-    return TrainedWindow(**values)

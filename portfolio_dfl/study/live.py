@@ -98,7 +98,7 @@ def advise(
     DataError
         If prices are stale, too few, or do not fit the strategy.
     """
-    from portfolio_dfl.tracking.model import decide, load_policy
+    from portfolio_dfl.strategies.saved import decide, load_policy
 
     folder = _strategy_folder(os.fspath(model), strategy, Path(root))
     policy, tickers = load_policy(folder)

@@ -14,8 +14,8 @@ from portfolio_dfl.config.study import STRATEGIES, StudyConfig
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
+from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
-from portfolio_dfl.provenance import git_commit, versions
 from portfolio_dfl.strategies.table import Lane, build_limits, build_trained_policy, lanes
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.result import StudyResult

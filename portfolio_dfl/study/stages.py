@@ -165,7 +165,8 @@ def _record_model(
     tickers: Sequence[str],
 ) -> None:
     """Keep the newest window that did not fail as a model; register that of the first trained strategy."""
-    from portfolio_dfl.tracking.model import register_model, save_model, save_strategy
+    from portfolio_dfl.strategies.saved import save_strategy
+    from portfolio_dfl.tracking.model import register_model, save_model
 
     usable = [window for window in windows if not window.failed]
     if not usable:

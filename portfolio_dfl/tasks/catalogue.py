@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from portfolio_dfl.config.findings import explain_findings
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.findings import explain_findings
 
 if TYPE_CHECKING:
     from portfolio_dfl.tasks.records import TaskResult

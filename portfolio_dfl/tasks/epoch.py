@@ -145,7 +145,7 @@ def _trainer(samples: Samples, horizon: int, batch: int) -> Callable[[], None]:
     from portfolio_dfl.training.decision import DecisionModel
     from portfolio_dfl.training.fitting import fit_by_gradient, reproducible
     from portfolio_dfl.training.losses import DecisionLoss
-    from portfolio_dfl.training.window import TrainingSettings
+    from portfolio_dfl.training.settings import TrainingSettings
 
     settings = TrainingSettings(loss=DecisionLoss(), epochs=1, batch_size=batch)
     layer = MultiPeriodMeanVariance(samples.n_assets, horizon, risk_aversion=10.0, turnover_limit=0.2)

@@ -71,7 +71,7 @@ class TaskResult(PrintedResult):
 
 def describe_machine() -> str:
     """Processor, cores, load, system and library versions, in one line."""
-    from portfolio_dfl.provenance import versions
+    from portfolio_dfl.execution.provenance import versions
 
     found = versions()
     libraries = ", ".join(f"{name} {found[name]}" for name in ("python", "torch", "numpy", "scipy", "piqp"))
@@ -173,7 +173,7 @@ def save_task(result: TaskResult, root: str | os.PathLike[str]) -> TaskResult:
     TrackingError
         If the MLflow store does not take the run.
     """
-    from portfolio_dfl.provenance import git_commit, versions
+    from portfolio_dfl.execution.provenance import git_commit, versions
     from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
 
     folder = Path(root) / "tasks" / result.name

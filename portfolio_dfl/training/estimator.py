@@ -19,7 +19,8 @@ from portfolio_dfl.forecasting.build import PredictorFactory
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
 from portfolio_dfl.training.losses import Loss, build_loss
 from portfolio_dfl.training.policies import PredictOptimisePolicy
-from portfolio_dfl.training.window import TrainedWindow, TrainingSettings
+from portfolio_dfl.training.settings import TrainingSettings
+from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = ["DecisionFocusedPortfolio"]
 

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import lightning.pytorch as pl
 import torch
@@ -20,9 +19,7 @@ from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.health import GradientHealth
 from portfolio_dfl.training.module import PortfolioModule
 from portfolio_dfl.training.samples import Samples
-
-if TYPE_CHECKING:
-    from portfolio_dfl.training.window import TrainingSettings
+from portfolio_dfl.training.settings import TrainingSettings
 
 __all__ = ["Course", "fit_by_gradient", "reproducible"]
 

@@ -18,9 +18,9 @@ from portfolio_dfl.risk import CovarianceEstimator, covariance_path
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.losses import MeanSquaredError
 from portfolio_dfl.training.samples import build_samples, returns_needed
+from portfolio_dfl.training.settings import TrainingSettings
 from portfolio_dfl.training.window import (
     TrainedWindow,
-    TrainingSettings,
     WindowTask,
     build_model,
     load_state,

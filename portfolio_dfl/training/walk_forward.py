@@ -8,7 +8,8 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from portfolio_dfl.errors import TrainingError
-from portfolio_dfl.training.window import TrainedWindow, TrainingSettings, WindowTask, train_window
+from portfolio_dfl.training.settings import TrainingSettings
+from portfolio_dfl.training.window import TrainedWindow, WindowTask, train_window
 
 __all__ = [
     "TrainedWindow",

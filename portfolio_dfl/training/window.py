@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import joblib
 import numpy as np
@@ -23,73 +22,16 @@ from portfolio_dfl.errors import AllocationError, PortfolioError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec, ScaledPredictor, fit_least_squares
 from portfolio_dfl.risk import LearnedCovarianceScaling
 from portfolio_dfl.training.decision import DecisionModel
+from portfolio_dfl.training.fitting import fit_by_gradient, reproducible
 from portfolio_dfl.training.health import GradientHealth
-from portfolio_dfl.training.losses import DecisionLoss, Loss
 from portfolio_dfl.training.samples import Samples
+from portfolio_dfl.training.settings import TrainingSettings
 
 __all__ = ["TrainedWindow", "TrainingSettings", "WindowTask", "build_model", "load_state", "train_window"]
 
 # What may go wrong with the numbers of one window; mistakes in the settings are not among them and are
 # raised.
 _WINDOW_FAILURES = (PortfolioError, QPError, np.linalg.LinAlgError)
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How a window is trained.
-
-    Attributes
-    ----------
-    loss : callable
-        From an `Outcome` to a scalar; see `portfolio_dfl.training.losses`.
-    method : {"gradient", "least_squares"}
-        Gradient steps on `loss`, or the closed form of squared error for the linear predictor (`loss` is
-        not used).
-    initialise : {"fresh", "least_squares"}
-        Where gradient training starts: at the predictor's own initial values, or at the closed form.
-    ridge : float
-        Penalty of the closed form in standardised units; 0 is ordinary least squares.
-    epochs : int
-        Passes over the samples.
-    batch_size : int or None
-        Consecutive samples a step; None takes the whole window, 1 is the paper's pass through time.
-    learning_rate, weight_decay : float
-        Of AdamW, in the predictor's units (standardised where it is scaled). A step of AdamW moves every
-        coefficient by up to the rate, so that forecasts move by the rate times the number of regressors:
-        the default suits the paper's 840, predictors with a few dozen want ten times as much. Too high a
-        rate shows as forecast inflation and zero gradients in the window's health.
-    gradient_clip : float or None
-        Largest Euclidean norm of a step's gradient.
-    validation_samples : int
-        Newest samples held out, with embargo, for early stopping; 0 trains all epochs on all samples.
-    patience : int
-        Epochs without a better validation loss before training stops; the best epoch's parameters are kept.
-    inflation_limit : float
-        Size of the forecasts, relative to realised returns, beyond which training counts as diverged.
-    """
-
-    loss: Loss = field(default_factory=DecisionLoss)
-    method: Literal["gradient", "least_squares"] = "gradient"
-    initialise: Literal["fresh", "least_squares"] = "fresh"
-    ridge: float = 100.0
-    epochs: int = 20
-    batch_size: int | None = None
-    learning_rate: float = 1e-4
-    weight_decay: float = 0.0
-    gradient_clip: float | None = None
-    validation_samples: int = 0
-    patience: int = 5
-    inflation_limit: float = 100.0
-
-    def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("validation_samples", 0), ("patience", 1), ("ridge", 0)):
-            if getattr(self, name) < least:
-                raise TrainingError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise TrainingError(f"batch_size must be at least 1 (or None for the window), got {self.batch_size}")
-        for name in ("learning_rate", "inflation_limit"):
-            if not getattr(self, name) > 0:
-                raise TrainingError(f"{name} must be positive, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +147,6 @@ def train_window(task: WindowTask) -> TrainedWindow:
         If the settings cannot work for any window: an unusable predictor, a validation slice that leaves
         nothing.
     """
-    from portfolio_dfl.training.fitting import fit_by_gradient, reproducible
-
     started = time.perf_counter()
     settings, samples = task.settings, task.samples
     training, validation = samples, None

@@ -31,7 +31,8 @@ from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance, covariance_path
 from portfolio_dfl.training.losses import DecisionLoss, Loss, MeanSquaredError, plan_objective
 from portfolio_dfl.training.samples import build_samples
-from portfolio_dfl.training.window import TrainingSettings, WindowTask, build_model, load_state, train_window
+from portfolio_dfl.training.settings import TrainingSettings
+from portfolio_dfl.training.window import WindowTask, build_model, load_state, train_window
 
 SEEDS, SAMPLES, TESTED, REALISED = 10, 600, 1000, 20
 VOLATILITY, RISK_AVERSION = 0.01, 30.0

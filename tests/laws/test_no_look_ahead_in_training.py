@@ -25,7 +25,7 @@ from portfolio_dfl.risk import (
 from portfolio_dfl.training.losses import LOSSES, build_loss
 from portfolio_dfl.training.policies import PredictOptimisePolicy
 from portfolio_dfl.training.samples import Samples, build_samples
-from portfolio_dfl.training.window import TrainingSettings
+from portfolio_dfl.training.settings import TrainingSettings
 
 DAYS, START, EVERY = 64, 36, 8
 COVARIANCES: Mapping[str, CovarianceEstimator] = {

@@ -21,7 +21,8 @@ from portfolio_dfl.risk import OAS, CovarianceEstimator, EWMACovariance, LedoitW
 from portfolio_dfl.training.losses import build_loss
 from portfolio_dfl.training.policies import PredictOptimisePolicy
 from portfolio_dfl.training.samples import Samples, build_samples
-from portfolio_dfl.training.window import TrainingSettings, train_window
+from portfolio_dfl.training.settings import TrainingSettings
+from portfolio_dfl.training.window import train_window
 
 DAYS, LOOKBACK = 40, 5
 ESTIMATORS: Mapping[str, CovarianceEstimator] = {

@@ -46,7 +46,7 @@ _SMALL = {
 _PRELOADED = """
 arch.bootstrap cvxpy exchange_calendars lightning.pytorch mlflow.pyfunc mlflow.store.tracking.sqlalchemy_store numba
 plotly.express plotly.subplots portfolio_dfl.backtest.evaluation portfolio_dfl.backtest.inference
-optuna portfolio_dfl.data.panel portfolio_dfl.data.sources portfolio_dfl.study portfolio_dfl.sweep
+optuna portfolio_dfl.data.panel portfolio_dfl.data.sources portfolio_dfl.study.run portfolio_dfl.study.sweep
 portfolio_dfl.tracking.model
 portfolio_dfl.training.fitting portfolio_dfl.training.policies pyarrow.parquet skfolio sklearn.covariance small_study
 """

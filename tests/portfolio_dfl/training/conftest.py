@@ -13,7 +13,7 @@ from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance
 from portfolio_dfl.training.policies import PredictOptimisePolicy
-from portfolio_dfl.training.window import TrainingSettings
+from portfolio_dfl.training.settings import TrainingSettings
 
 PolicyFactory = Callable[..., PredictOptimisePolicy]
 

@@ -20,8 +20,8 @@ from portfolio_dfl.training.decision import Outcome
 from portfolio_dfl.training.losses import DecisionLoss, MeanSquaredError
 from portfolio_dfl.training.policies import DecisionFocusedPolicy, PredictOptimisePolicy, TwoStagePolicy
 from portfolio_dfl.training.samples import label_length
+from portfolio_dfl.training.settings import TrainingSettings
 from portfolio_dfl.training.walk_forward import retraining_dates, train_windows
-from portfolio_dfl.training.window import TrainingSettings
 
 PolicyFactory = Callable[..., PredictOptimisePolicy]
 START = 40

@@ -20,7 +20,8 @@ from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.training.decision import Outcome
 from portfolio_dfl.training.losses import MeanSquaredError
 from portfolio_dfl.training.policies import PredictOptimisePolicy
-from portfolio_dfl.training.window import TrainedWindow, TrainingSettings, WindowTask, load_state, train_window
+from portfolio_dfl.training.settings import TrainingSettings
+from portfolio_dfl.training.window import TrainedWindow, WindowTask, load_state, train_window
 
 PolicyFactory = Callable[..., PredictOptimisePolicy]
 

@@ -1,0 +1,89 @@
+"""A trained strategy as a folder: its configuration, its newest window's parameters, its assets; ready to decide."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.execution.digests import SUMS, sum_line
+from portfolio_dfl.strategies.table import build_trained_policy, lanes
+
+if TYPE_CHECKING:
+    from portfolio_dfl.training.policies import PredictOptimisePolicy
+
+__all__ = ["decide", "load_policy", "save_strategy"]
+
+_CONFIG, _WINDOW, _TICKERS, _LANE = _FILES = ("config.yaml", "window.pt", "tickers.txt", "lane.txt")
+
+
+def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
+    """A strategy that is ready to decide, and its tickers, from a folder that :func:`save_strategy` wrote.
+
+    Raises
+    ------
+    TrackingError
+        If a file is missing or damaged.
+    """
+    from portfolio_dfl.training.window_files import read_window
+
+    try:
+        kept = (folder / SUMS).read_text(encoding="utf-8")
+        changed = [name for name in _FILES if sum_line(folder, name) not in kept]
+        if changed:
+            raise _damaged(folder, f"{', '.join(changed)} changed")
+        config = StudyConfig.from_yaml((folder / _CONFIG).read_text(encoding="utf-8"))
+        tickers = (folder / _TICKERS).read_text(encoding="utf-8").splitlines()
+        slug = (folder / _LANE).read_text(encoding="utf-8").strip()
+        window = read_window(folder / _WINDOW)
+    except (OSError, EOFError, RuntimeError, UnpicklingError, UnicodeDecodeError) as error:
+        raise _damaged(folder, str(error).partition("\n")[0]) from error
+    lane = next(lane for lane in lanes(config) if lane.slug == slug)
+    policy = build_trained_policy(config, lane, len(tickers))
+    policy.use(window)
+    return policy, tickers
+
+
+def _damaged(folder: Path, reason: str) -> TrackingError:
+    return TrackingError(
+        f"the model in {folder} is damaged: {reason}; `portfolio-dfl resume` writes a run's models again"
+    )
+
+
+def save_strategy(folder: Path, *, config_yaml: str, window_file: Path, slug: str, tickers: Sequence[str]) -> None:
+    """Write what :func:`load_policy` reads, and the digests by which it knows damage."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _CONFIG).write_text(config_yaml, encoding="utf-8")
+    (folder / _TICKERS).write_text("\n".join(tickers) + "\n", encoding="utf-8")
+    (folder / _LANE).write_text(slug + "\n", encoding="utf-8")
+    shutil.copyfile(window_file, folder / _WINDOW)
+    (folder / SUMS).write_text("".join(sum_line(folder, name) for name in _FILES), encoding="utf-8")
+
+
+def decide(
+    policy: PredictOptimisePolicy, tickers: Sequence[str], prices: pd.DataFrame, held: np.ndarray
+) -> pd.DataFrame:
+    """Target weights at the last date of clean prices, one row.
+
+    Raises
+    ------
+    TrackingError
+        If tickers or held weights do not fit the strategy.
+    """
+    missing = [ticker for ticker in tickers if ticker not in prices.columns]
+    if missing:
+        raise TrackingError(f"the prices lack {', '.join(missing)}; the strategy was trained on {', '.join(tickers)}")
+    if held.shape != (len(tickers),):
+        raise TrackingError(f"held has {held.size} weights, the strategy has {len(tickers)} assets")
+    held = np.array(held)  # the policy wants an array of its own
+    returns = prices[list(tickers)].astype(np.float64).pct_change(fill_method=None).iloc[1:]
+    weights = policy.decide(returns, held)
+    target = held if weights is None else weights
+    return pd.DataFrame([target], index=prices.index[-1:], columns=list(tickers))
