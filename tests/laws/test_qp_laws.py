@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from torch import Tensor
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "dxpp_core"))
 from quadratic_programs import Problem, loss_weights, make_problem, random_qp
+from torch import Tensor
 
 from dxpp_core import solve_qp
 

@@ -84,7 +84,7 @@ def _cluster(script: str, folder: Path) -> Iterator[str]:
     """Address of a cluster of two workers that a process of its own keeps up as long as its input is open."""
     file = folder / "cluster.py"
     file.write_text(textwrap.dedent(script))
-    environment = {**os.environ, **_RAY, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment = {**os.environ, **_RAY, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(file), str(folder)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
