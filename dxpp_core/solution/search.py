@@ -105,7 +105,8 @@ def _unscale_duals(raw: RawSolution, problem: SolverProblem, vectors: ScaledVect
 
     def filled(name: str, found: Array | None, length: int) -> Array:
         if found is not None and found.shape == (length,):
-            return size * found if name != "x" and size > 1.0 else found
+            # Copies: a solver may write its next result where this one is.
+            return size * found if name != "x" and size > 1.0 else found.copy()
         if name != "x" and (found is None or not found.size):
             return np.zeros(length)
         shape = None if found is None else list(found.shape)

@@ -141,7 +141,9 @@ class SmallSolution:
     def lift(self) -> SolutionMap:
         """The same solution as the general way holds it."""
         element = Element(self.system, self.scaled.vectors(), None)
-        program = QuadraticProgram(dict(zip(NAMES, self.arrays, strict=True)), {})
+        # The arguments' numbers were read at the call and may have changed since: what is left of them are shapes.
+        shapes = [None if array is None else np.broadcast_to(0.0, array.shape) for array in self.arrays]
+        program = QuadraticProgram(dict(zip(NAMES, shapes, strict=True)), {})
         x, y, z, z_box = (part[None] for part in self.parts())
         solved = [Solved(element, self.point(), Certificate(*self.residuals), self.iterations)]
         timings = Timings(*self.seconds, self.sensitivity)

@@ -36,7 +36,8 @@ def solve(
     B, H, N = returns.shape
     if covariance.ndim == 3:
         covariance = covariance.unsqueeze(1)
-    data = form.assemble(returns, covariance, previous, aversion, turnover, cost)
+    # Copies of the factors of a product: its derivative reads them as they were, whatever the caller writes there.
+    data = form.assemble(returns, covariance.clone(), previous, aversion.clone(), turnover, cost)
     try:
         found = solve_qp(data.P, data.q, data.G, data.h, data.A, data.b, data.lb, data.ub, solver=solver)
     except QPError as error:

@@ -34,7 +34,8 @@ _Array = NDArray[np.float64]
 
 def _vector(name: str, value: float | Sequence[float], n_assets: int) -> _Array:
     """One number for all assets, or one for each."""
-    array = np.asarray(value, dtype=np.float64)
+    # A copy: the caller's own numbers may change later.
+    array = np.array(value, dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n_assets, float(array))
     if array.shape != (n_assets,):

@@ -79,17 +79,14 @@ class _NativeAllocation(torch.autograd.Function):
         turnover: Tensor | None,
         cost: Tensor | None,
     ) -> Tensor:
-        weights = torch.from_numpy(call.solve(keep=True).weights)
-        # Saved so that autograd notices when one of them is changed in place before the backward pass.
-        ctx.save_for_backward(covariance, previous, weights)
-        ctx.call = call
-        return weights
+        # Nothing of the caller's is read again: the call holds copies, and the weights handed out are one themselves.
+        ctx.call, ctx.shape = call, covariance.shape
+        return torch.from_numpy(call.solve(keep=True).weights.copy())
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of the plan are not provided: call backward without create_graph")
-        covariance = ctx.saved_tensors[0]
         call: _Call = ctx.call
         result = call.result
         assert result is not None
@@ -107,7 +104,7 @@ class _NativeAllocation(torch.autograd.Function):
         if returns_only:
             return None, to_returns, None, None, None, None, None
         shared = (
-            (found.covariance.reshape(covariance.shape), None),
+            (found.covariance.reshape(ctx.shape), None),
             (found.previous, None),
             (found.aversion, call.aversion),
             (found.turnover, call.turnover),
@@ -140,13 +137,15 @@ def _constants(aversion: float, limit: float, rate: float, H: int, N: int) -> tu
     return _constant(aversion, (1,)), _constant(limit, (1, H)), _constant(rate, (1, H, N))
 
 
-def _numbers(tensor: Tensor) -> _Array:
-    """The tensor's own numbers, or a copy of them where they do not lie one after the other."""
+def _numbers(tensor: Tensor, *, copied: bool = False) -> _Array:
+    """The tensor's own numbers, or a copy of them where that is asked for or they do not lie one after the other."""
     try:
         array: _Array = own_numbers(tensor)
     except RuntimeError:
         array = _forced_numbers(tensor)
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    if not array.flags.c_contiguous:
+        return np.ascontiguousarray(array)
+    return array.copy() if copied else array
 
 
 def _forced_numbers(tensor: Tensor) -> _Array:
@@ -364,27 +363,30 @@ class MultiPeriodMeanVariance(nn.Module):
             return found if return_solution else found.weights
         if getattr(forward_ad, "_current_level", 0) >= 0:
             _refuse_tangents(returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
-        numbers = _numbers(covariances)
+        tensors = (returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
+        learns = torch.is_grad_enabled() and (
+            returns.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in tensors[1:])
+        )
+        # The backward pass reads covariance, previous weights and λ: as they are now, whatever becomes of them.
+        numbers = _numbers(covariances, copied=learns)
         call = _Call(
             self._native,
             _numbers(returns),
             numbers if numbers.ndim == 4 else numbers[:, None],
-            _numbers(previous),
-            aversion_value,
+            _numbers(previous, copied=learns),
+            aversion_value.copy() if learns else aversion_value,
             limit_value,
             rate_value,
             None if warm_start is None else warm_start.native,
         )
-        tensors = (returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
-        if torch.is_grad_enabled() and (
-            returns.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in tensors[1:])
-        ):
+        if learns:
             weights = _apply(call, *tensors)
             result = call.result
             assert result is not None
         else:
             result = call.solve(keep=False)
-            weights = torch.from_numpy(result.weights)
+            # A warm start reads the solver's own again.
+            weights = torch.from_numpy(result.weights.copy() if return_solution else result.weights)
         if result.doubtful:
             raise_for_facts(result.found.facts, limit_value, call.previous, dates, final=self.solver == "native")
             if self.solver == "auto":

@@ -65,17 +65,17 @@ class AllocationSolution:
 
 
 def from_native(weights: Tensor, previous: NDArray[np.float64], result: NativeResult) -> AllocationSolution:
-    """Name the columns of a native result."""
+    """Name the columns of a native result; what a warm start reads of it again is copied."""
     found = result.found
     before = np.concatenate([previous[:, None, :], result.weights[:, :-1]], axis=1)
     return AllocationSolution(
         weights=weights,
         solver="native",
         trades=result.weights - before,
-        budget_dual=found.nu,
+        budget_dual=found.nu.copy(),
         lower_dual=np.maximum(found.pull, 0.0),
         upper_dual=np.maximum(-found.pull, 0.0),
-        turnover_dual=found.theta,
+        turnover_dual=found.theta.copy(),
         certificate=found.facts[:, 4:7],
         margin=found.facts[:, 7],
         certified=found.facts[:, 0] == 0.0,
