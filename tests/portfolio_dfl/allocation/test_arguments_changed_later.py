@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import Instance
 from torch import Tensor
 
 from portfolio_dfl.allocation import AllocationSolution, BoxLimits, MultiPeriodMeanVariance, TrackingCost
@@ -33,7 +33,7 @@ def _through_numpy(tensor: Tensor) -> None:
 CHANGES = (_with_autograd, _behind_its_back, _through_numpy)
 
 
-def _arguments(draw: Callable[..., Instance], batch: int) -> dict[str, Tensor]:
+def _arguments(draw: Callable[..., Any], batch: int) -> dict[str, Tensor]:
     instance = draw(batch, H, N, seed=1)
     return {
         "returns": instance.returns,
@@ -71,7 +71,7 @@ def _gradients(
 @pytest.mark.parametrize("solver", ["native", "piqp"])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_an_argument_changed_after_the_call_changes_no_gradient(
-    instances: Callable[..., Instance], solver: str, batch: int
+    instances: Callable[..., Any], solver: str, batch: int
 ) -> None:
     data, layer = _arguments(instances, batch), MultiPeriodMeanVariance(N, H, solver=solver)
     for wanted in (NAMES, ("covariance",), ("risk_aversion",), ("returns",)):
@@ -88,7 +88,7 @@ def test_an_argument_changed_after_the_call_changes_no_gradient(
                     assert torch.equal(found[name], expected[name]), (wanted, changed, change.__name__, name)
 
 
-def test_a_parameter_stepped_between_the_passes_changes_no_gradient(instances: Callable[..., Instance]) -> None:
+def test_a_parameter_stepped_between_the_passes_changes_no_gradient(instances: Callable[..., Any]) -> None:
     data = _arguments(instances, 2)
     aversion = torch.nn.Parameter(torch.tensor(50.0, dtype=torch.float64))
     layer = MultiPeriodMeanVariance(N, H, risk_aversion=aversion)
@@ -100,7 +100,7 @@ def test_a_parameter_stepped_between_the_passes_changes_no_gradient(instances: C
     assert torch.equal(torch.autograd.grad(plan[..., 0].sum(), covariance)[0], expected)
 
 
-def test_a_solution_changed_in_place_starts_the_next_call_as_it_was(instances: Callable[..., Instance]) -> None:
+def test_a_solution_changed_in_place_starts_the_next_call_as_it_was(instances: Callable[..., Any]) -> None:
     data, layer = _arguments(instances, 2), MultiPeriodMeanVariance(N, H)
     first = _plan(layer, data)
     for part in (first.weights.numpy(), first.budget_dual, first.turnover_dual):
@@ -110,7 +110,7 @@ def test_a_solution_changed_in_place_starts_the_next_call_as_it_was(instances: C
 
 
 @pytest.mark.parametrize("solver", ["native", "piqp"])
-def test_limits_are_those_of_the_time_the_layer_was_made(instances: Callable[..., Instance], solver: str) -> None:
+def test_limits_are_those_of_the_time_the_layer_was_made(instances: Callable[..., Any], solver: str) -> None:
     data = _arguments(instances, 1)
     benchmark, upper = np.array([0.2, 0.3, 0.5]), np.array([0.5, 0.6, 0.7])
     layer = MultiPeriodMeanVariance(N, H, limits=[BoxLimits(0.0, upper), TrackingCost(benchmark, 100.0)], solver=solver)
