@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,14 @@ _RANGES = {
     "string_pattern_mismatch": "a name of letters, digits, . _ - that begins with none of . and -",
     "too_short": "a list of at least {min_length}",
     "literal_error": "{expected}",
+}
+# What YAML takes words without quotes for; a truth value is a whole number too.
+_READ_BY_YAML: dict[type, str] = {
+    bool: "a truth value",
+    int: "a number",
+    float: "a number",
+    dt.date: "a date",
+    type(None): "no value",
 }
 _MARK_OF_KEYS = "[key]"
 
@@ -100,7 +109,16 @@ def _clause(key: str, found: Sequence[Any], nullable: Collection[str]) -> str:
     needs = list(dict.fromkeys(map(_need, known)))
     if key in nullable:
         needs.append("null")
-    return f"{key}: {' or '.join(needs)} is needed, not {known[0]['input']!r}"
+    return f"{key}: {' or '.join(needs)} is needed, not {known[0]['input']!r}{_unquoted(known)}"
+
+
+def _unquoted(found: Sequence[Any]) -> str:
+    """A hint where YAML made something else of a text without quotes, such as 000001, ON or 2020-01-31."""
+    value = found[0]["input"]
+    read = next((name for kind, name in _READ_BY_YAML.items() if isinstance(value, kind)), None)
+    if read is None or found[0]["type"] != "string_type":
+        return ""
+    return f", {read} to YAML; write it in quotes, as in 'ON' or '000001'"
 
 
 def _need(finding: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.data.zones import days_of_moments, is_universal
 from portfolio_dfl.errors import DataError
 
 __all__ = ["calendar_days", "looks_like_dates"]
@@ -42,7 +43,10 @@ _FORMATS = (
     "%d.%m.%Y %H:%M",
 )
 _RIVALS = (("%d/%m/%Y", "%m/%d/%Y"), ("%d-%m-%Y", "%m-%d-%Y"), ("%d/%m/%y", "%m/%d/%y"))
-_OFFSET = r"\s?(?:[+-]\d{2}:?\d{2}|Z|UTC)$"
+# Behind a time, or with a colon behind a date: 01-02-2020 ends in no offset.
+_OFFSET = r"(:\d{2}(?:\.\d+)?)\s?(?:[+-]\d{2}(?::?\d{2})?|Z|UTC|GMT)$|^(\d{4}-\d{2}-\d{2})(?:[+-]\d{2}:\d{2}|Z)$"
+_HELD = r"\1\2"
+_UNIVERSAL = r"(?:[+-]00(?::?00)?|Z|UTC|GMT)$"
 _EPOCH_UNITS = (("s", 1e8, 1e10), ("ms", 1e11, 1e13), ("us", 1e14, 1e16), ("ns", 1e17, 1e19))
 
 
@@ -61,33 +65,37 @@ def looks_like_dates(values: Sequence[object] | pd.Index | pd.Series) -> bool:
     if isinstance(series.iloc[0], dt.date):
         return True
     texts = series.astype("str").str.strip()
-    texts = texts[texts != ""].str.replace(_OFFSET, "", regex=True)
+    if _are_epochs(texts):
+        return True
+    texts = texts[texts != ""].str.replace(_OFFSET, _HELD, regex=True)
     if texts.empty or pd.to_numeric(texts, errors="coerce").between(-1e7, 1e7).any():
         return False
     return max(_parse(texts, form).notna().mean() for form in _FORMATS) >= 0.9
 
 
 def calendar_days(
-    stamps: pd.Index | pd.Series, *, zone: str = "America/New_York", date_format: str | None = None
+    stamps: pd.Index | pd.Series, *, zone: str | None = None, date_format: str | None = None
 ) -> tuple[pd.DatetimeIndex, list[str]]:
     """Tz-naive calendar day of each stamp.
 
-    A stamp at midnight of its own clock stays that calendar day, whatever its zone or offset. Where clocks
-    show other times (04:00 UTC is midnight in New York), the day is the one in the exchange's zone.
+    A stamp with a zone or offset of its own is of the day that its own clock shows. Moments in UTC and epoch
+    numbers show nobody's clock: midnights stay their days (yet 04:00 UTC is midnight in New York), others are
+    of the day in the exchange's zone, see :func:`~portfolio_dfl.data.zones.days_of_moments`. Without any zone,
+    the date that is written is the day.
 
     Parameters
     ----------
     stamps
         Datetimes (naive, aware, or with offsets that vary), dates, texts, ``YYYYMMDD`` or epoch numbers.
     zone
-        Time zone of the exchange.
+        Time zone of the exchange, for moments in UTC; None where it is not known.
     date_format
         :func:`time.strptime` format of texts; found from the values if not given.
 
     Returns
     -------
     tuple
-        The days, [T], NaT where a stamp is empty; and notes about what was converted.
+        The days, [T], NaT where a stamp is empty; and notes about what was converted and assumed.
 
     Raises
     ------
@@ -98,9 +106,11 @@ def calendar_days(
     if isinstance(stamps, pd.DatetimeIndex):
         if stamps.tz is None:
             return _at_midnight(stamps)
-        return _from_clocks(stamps.tz_localize(None), stamps.tz_convert("UTC"), zone)
+        if is_universal(stamps.tz):
+            return _from_moments(stamps.tz_convert("UTC"), zone)
+        return _from_clocks(stamps.tz_localize(None), str(stamps.tz))
     if pd.api.types.is_integer_dtype(stamps.dtype):
-        return _from_integers(pd.Series(stamps))
+        return _from_integers(pd.Series(stamps), zone)
     if pd.api.types.is_float_dtype(stamps.dtype):
         raise DataError(f"the dates are numbers such as {stamps[0]!r}: put a column or index of dates first")
     codes, unique = pd.factorize(stamps)
@@ -119,17 +129,23 @@ def _from_objects(unique: pd.Index, zone: str, date_format: str | None) -> tuple
             return _at_midnight(pd.DatetimeIndex(moments))
         if any(moment.tzinfo is None for moment in moments):
             raise DataError("some dates carry a time zone and some do not: give all of them one, or none")
-        clocks = pd.DatetimeIndex([moment.replace(tzinfo=None) for moment in moments])
-        return _from_clocks(clocks, pd.DatetimeIndex([m.tz_convert("UTC") for m in moments]), zone)
+        if all(is_universal(moment.tz) for moment in moments if moment.tz is not None):
+            return _from_moments(pd.DatetimeIndex([moment.tz_convert("UTC") for moment in moments]), zone)
+        return _from_clocks(pd.DatetimeIndex([moment.tz_localize(None) for moment in moments]))
     texts = pd.Series(unique.astype("str")).str.strip()
     texts = texts.where(texts != "")
-    with_offset = texts.str.contains(_OFFSET, regex=True, na=False) & texts.str.contains(":", na=False)
+    if _are_epochs(texts):
+        return _from_integers(texts.astype("int64"), zone)
+    bare = texts.str.replace(_OFFSET, _HELD, regex=True)
+    with_offset = (bare != texts) & texts.notna()
     if not with_offset.any():
         return _at_midnight(pd.DatetimeIndex(_read_texts(texts, date_format)))
     if (~with_offset & texts.notna()).any():
         raise DataError("some dates carry a time zone and some do not: give all of them one, or none")
-    clocks = pd.DatetimeIndex(_read_texts(texts.str.replace(_OFFSET, "", regex=True), date_format))
-    return _from_clocks(clocks, pd.DatetimeIndex(pd.to_datetime(pd.Index(texts), utc=True, format="ISO8601")), zone)
+    clocks = pd.DatetimeIndex(_read_texts(bare, date_format))
+    if texts.dropna().str.contains(_UNIVERSAL, regex=True).all():
+        return _from_moments(clocks.tz_localize("UTC"), zone)
+    return _from_clocks(clocks)
 
 
 def _read_texts(texts: pd.Series, date_format: str | None) -> pd.Series:
@@ -169,15 +185,21 @@ def _parse(texts: pd.Series, form: str) -> pd.Series:
     return parsed
 
 
-def _from_integers(series: pd.Series) -> tuple[pd.DatetimeIndex, list[str]]:
+def _from_integers(series: pd.Series, zone: str | None) -> tuple[pd.DatetimeIndex, list[str]]:
     """Days of ``YYYYMMDD`` or epoch numbers."""
     if series.between(19000101, 21001231).all():
         return pd.DatetimeIndex(_read_texts(series.astype("str"), "%Y%m%d")), []
     unit = _epoch_unit(series)
     if unit is None:
         raise DataError(f"the dates are numbers such as {series[0]!r}: put a column or index of dates first")
-    days, notes = _at_midnight(pd.DatetimeIndex(pd.to_datetime(series, unit=unit)))
+    days, notes = _from_moments(pd.DatetimeIndex(pd.to_datetime(series, unit=unit, utc=True)), zone)
     return days, [f"dates are epoch numbers in {unit}, read as UTC", *notes]
+
+
+def _are_epochs(texts: pd.Series) -> bool:
+    """Whether all texts are epoch numbers; with ten digits or more, for nine are an identifier's too."""
+    digits = len(texts) > 0 and bool(texts.str.fullmatch(r"\d{9,19}").fillna(False).all())
+    return digits and texts.str.len().max() >= 10 and _epoch_unit(texts.astype("int64")) is not None
 
 
 def _epoch_unit(series: pd.Series) -> Any:
@@ -187,19 +209,27 @@ def _epoch_unit(series: pd.Series) -> Any:
     return None
 
 
-def _from_clocks(clocks: pd.DatetimeIndex, moments: pd.DatetimeIndex, zone: str) -> tuple[pd.DatetimeIndex, list[str]]:
-    """Days of aware stamps, given what their own clocks show and which moments they are."""
-    midnight = np.asarray((clocks == clocks.normalize()) | clocks.isna())
-    if midnight.all():
-        return clocks.normalize(), ["time zones dropped: midnight of each clock is its calendar day"]
-    local = moments.tz_convert(zone).tz_localize(None).normalize()
-    # Exchanges of several zones in one UTC index: midnight stays what it is, stamp by stamp.
-    days = pd.DatetimeIndex(np.where(midnight, clocks.normalize(), local))
-    return days, [f"stamps with other times than midnight became calendar days in {zone}"]
+def _from_moments(moments: pd.DatetimeIndex, zone: str | None) -> tuple[pd.DatetimeIndex, list[str]]:
+    """Days of stamps in UTC."""
+    days, assumed = days_of_moments(moments, zone)
+    return days, [assumed]
+
+
+def _from_clocks(clocks: pd.DatetimeIndex, zone: str = "offset of its own") -> tuple[pd.DatetimeIndex, list[str]]:
+    """Days of stamps that carry a zone, given what their own clocks show."""
+    return clocks.normalize(), [f"time zones dropped: the day of each stamp is that of its own clock ({zone})"]
 
 
 def _at_midnight(stamps: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, list[str]]:
     """Days of naive stamps."""
     days = stamps.normalize()
-    notes = [] if (days == stamps)[stamps.notna()].all() else ["times of day dropped"]
+    late = np.asarray(days != stamps) & stamps.notna()
+    if not late.any():
+        return days, []
+    notes = ["times of day dropped: stamps without a time zone are taken for local time, the day is the one written"]
+    weekends = int((late & (stamps.day_of_week >= 5)).sum())
+    if weekends:
+        notes.append(
+            f"{weekends} of these stamps lie on weekends: if the times are UTC, write their offset, as in +00:00"
+        )
     return days, notes

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from portfolio_dfl.data.dates import looks_like_dates
-from portfolio_dfl.data.layouts import FILE, wide_prices
+from portfolio_dfl.data.layouts import FILE, holds_tickers, wide_prices
 from portfolio_dfl.data.numerals import DecimalMark, decimal_mark
 from portfolio_dfl.errors import DataError
 
@@ -24,6 +24,11 @@ __all__ = ["read_prices_file", "ticker_of"]
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _TEXT = {".csv", ".txt", ".tsv", ".dat", ""}
 _SEPARATORS = (";", "\t", "|", ",")
+# What pandas takes for missing by default.
+_MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
 _HEAD_LINES = 60
 _SAMPLE_LINES = 400
 _SAMPLE_CELLS = 4000
@@ -125,26 +130,18 @@ def _detect(
     header_line = next(line for line in lines if line.strip())
     sep = separator or _separator(header_line if any(m in header_line for m in _SEPARATORS) else widest)
     reader = csv.reader(StringIO(text), delimiter=sep)
-    header: list[list[str]] = []
-    rows: list[list[str]] = []
-    skip = before = 0
-    position = -1
+    # Cells may hold line breaks: lines are counted by the reader.
+    starts, table = [0], []
     for row in reader:
-        if position < 0:
-            position = next((k for k, cell in enumerate(row[:3]) if _is_date(cell)), -1)
-            if position < 0:
-                header.append(row)
-            skip = before
-        if position >= 0:
-            rows.append(row)
-        elif len(header) > _HEAD_LINES:
-            break
-        before = reader.line_num
+        table.append(row)
+        starts.append(reader.line_num)
+    first, position = _first_date(table)
     if position < 0:
         raise DataError(
-            f"no date in the first {min(len(header), _HEAD_LINES)} lines (read with separator {sep!r}): "
+            f"no date in the first {min(len(table), _HEAD_LINES)} lines (read with separator {sep!r}): "
             "is this a table of prices by date?"
         )
+    header, rows, skip = table[:first], table[first:], starts[first]
     cells = [cell for row in rows for k, cell in enumerate(row) if k != position]
     cells = cells[:: 1 + len(cells) // _SAMPLE_CELLS]
     width = max(len(row) for row in [*_title_rows(header), *rows])
@@ -179,6 +176,22 @@ def _separator(line: str) -> str:
     return best
 
 
+def _first_date(table: Sequence[list[str]]) -> tuple[int, int]:
+    """Row and position of the first date that has dates below it; of the first date where none has; else -1.
+
+    A ticker may look like a date.
+    """
+    first = (-1, -1)
+    for number, row in enumerate(table[: _HEAD_LINES + 1]):
+        for position in (k for k, cell in enumerate(row[:3]) if _is_date(cell)):
+            below = [other[position] for other in table[number + 1 : number + 11] if len(other) > position]
+            below = [cell for cell in below if cell.strip()]
+            if not below or looks_like_dates(pd.Series(below)):
+                return number, position
+            first = first if first[0] >= 0 else (number, position)
+    return first
+
+
 def _is_date(cell: str) -> bool:
     return len(cell.strip()) >= 6 and looks_like_dates(pd.Series([cell]))
 
@@ -190,8 +203,16 @@ def _title_rows(header: Sequence[list[str]]) -> list[list[str]]:
     return titles or filled[-1:]
 
 
+def _ticker_positions(layout: _Layout) -> list[int]:
+    """Columns of a long table that hold identifiers."""
+    if len(layout.header) != 1:
+        return []
+    return [k for k, name in enumerate(layout.header[0]) if k != layout.date_position and holds_tickers(name)]
+
+
 def _read_text(path: Path, layout: _Layout) -> pd.DataFrame:
     """Read the body of a text file and put its header on top."""
+    texts = [layout.date_position, *_ticker_positions(layout)]
     options: dict[str, Any] = {
         "sep": layout.separator,
         "decimal": layout.decimal,
@@ -200,8 +221,11 @@ def _read_text(path: Path, layout: _Layout) -> pd.DataFrame:
         "names": list(range(layout.width)),
         "index_col": False,
         "skiprows": layout.skip,
-        # As text, or a decimal comma would turn 23.08.2023 into the number 23082023.
-        "dtype": {layout.date_position: "str"},
+        # As text, or a decimal comma would turn 23.08.2023 into the number 23082023, and 000001 would be 1.
+        "dtype": dict.fromkeys(texts, "str"),
+        # A ticker may be NA.
+        "keep_default_na": False,
+        "na_values": {k: _MISSING for k in range(layout.width) if k not in texts[1:]},
         "encoding": layout.encoding,
         "low_memory": False,
     }

@@ -16,9 +16,10 @@ import pandas as pd
 
 from portfolio_dfl.data.dates import looks_like_dates
 from portfolio_dfl.data.numerals import DecimalMark, is_blank, read_numbers
+from portfolio_dfl.data.tickers import ticker_text
 from portfolio_dfl.errors import DataError
 
-__all__ = ["FILE", "naming_file", "notes_of", "wide_prices"]
+__all__ = ["FILE", "holds_tickers", "naming_file", "notes_of", "wide_prices"]
 
 _ADJUSTED = ("adj close", "adjusted close", "adjclose", "close adj", "adj close price")
 _PLAIN = (
@@ -111,7 +112,7 @@ def wide_prices(
             if pairs is not None
             else _from_single_header(table, ticker, price, notes)
         )
-    wide = wide.set_axis([str(column).strip() for column in wide.columns], axis=1)
+    wide = wide.set_axis([ticker_text(column) for column in wide.columns], axis=1)
     repeated = wide.columns[wide.columns.duplicated()].unique()
     if len(repeated):
         if "" in repeated:
@@ -138,6 +139,11 @@ def _numbers_where_readable(wide: pd.DataFrame, decimal: DecimalMark) -> pd.Data
     return pd.DataFrame(columns, index=wide.index)
 
 
+def holds_tickers(name: Hashable) -> bool:
+    """Whether a column of this name holds the tickers of a long table."""
+    return _plain_name(name) in _TICKERS
+
+
 def _plain_name(name: Hashable) -> str:
     """Column name without case, numbering and punctuation that vendors add."""
     text = re.sub(r"^\d+\.\s*", "", str(name).strip().lower()).rstrip("*")
@@ -146,8 +152,13 @@ def _plain_name(name: Hashable) -> str:
 
 def _whole_name(name: Hashable) -> str:
     """Name of a column of one or two levels, as one text; empty if it has none."""
-    parts = [str(part).strip() for part in (name if isinstance(name, tuple) else (name,))]
+    parts = [_part(part) for part in (name if isinstance(name, tuple) else (name,))]
     return " ".join(part for part in parts if part and not part.lower().startswith("unnamed"))
+
+
+def _part(name: Hashable) -> str:
+    """Text of one cell of a header; empty where there is none."""
+    return "" if name is None or name is pd.NA or name != name else str(name).strip()
 
 
 def _is_blank_column(column: pd.Series) -> bool:
@@ -206,13 +217,26 @@ def _long_columns(table: pd.DataFrame, price: str | None) -> tuple[int, int] | N
         return None
     names = [_plain_name(column) for column in table.columns]
     tickers = [position for position, name in enumerate(names) if name in _TICKERS]
-    if not tickers or pd.api.types.is_float_dtype(table.dtypes.iloc[tickers[0]]):
+    if not tickers or _is_price_column(table.iloc[:, tickers[0]]):
         return None
     chosen = _chosen_field(names, price)
     others = [position for position in range(len(names)) if position not in tickers]
     if chosen is None and len(others) == 1:
         return tickers[0], others[0]
     return None if chosen is None else (tickers[0], names.index(chosen))
+
+
+def _is_price_column(column: pd.Series) -> bool:
+    """Whether a column named like those of tickers holds the prices of a ticker of that name.
+
+    Tickers may be digits; but with one row a date, only one ticker can be in a long table.
+    """
+    if pd.api.types.is_float_dtype(column.dtype):
+        if column.index.is_unique:
+            return True
+        raise DataError(f"the tickers in column {column.name!r} were read as numbers with decimals: read them as text")
+    several = bool((column != column.iloc[0]).any()) if len(column) else False
+    return several and column.index.is_unique and not read_numbers(column)[1].any()
 
 
 def _chosen_field(names: Sequence[str], price: str | None) -> str | None:
@@ -229,9 +253,18 @@ def _say_which(field: str, notes: list[str]) -> None:
 def _from_long(table: pd.DataFrame, ticker: int, price: int, notes: list[str], *, asked_for: bool) -> pd.DataFrame:
     """Pivot date, ticker, price; a second price for one date and ticker becomes a second row of that date."""
     rows, dates = pd.factorize(table.index)
-    columns, tickers = pd.factorize(table.iloc[:, ticker])
-    if (rows < 0).any() or (columns < 0).any():
-        raise DataError("rows of the long table lack their date or their ticker: fill them in or delete them")
+    labels = table.iloc[:, ticker]
+    if (rows < 0).any() or labels.isna().any() or (labels.astype("str").str.strip() == "").any():
+        raise DataError(
+            "rows of the long table lack their date or their ticker: fill them in or delete them; a ticker NA must be "
+            "read as text, as pandas does with keep_default_na=False"
+        )
+    if pd.api.types.is_integer_dtype(labels.dtype):
+        notes.append("tickers were read as whole numbers: zeros before them, if there were any, are lost")
+    codes, found = pd.factorize(labels)
+    texts = [ticker_text(label) for label in found]
+    same, tickers = pd.factorize(np.array(texts, dtype=object))
+    columns = same[codes]
     values = table.iloc[:, price].to_numpy()
     first = ~pd.Series(rows * len(tickers) + columns).duplicated().to_numpy()
     kind = np.float64 if np.issubdtype(values.dtype, np.number) else object
@@ -242,7 +275,7 @@ def _from_long(table: pd.DataFrame, ticker: int, price: int, notes: list[str], *
     if not asked_for:
         _say_which(name, notes)
     index = pd.Index(dates).append(pd.Index(table.index[~first]))
-    return pd.DataFrame(cells, index=index, columns=[str(label) for label in tickers])
+    return pd.DataFrame(cells, index=index, columns=list(tickers))
 
 
 def _field_ticker_pairs(columns: pd.Index) -> list[tuple[str, str]] | None:

@@ -14,8 +14,8 @@ __all__ = ["best_calendar", "exchange_zone", "sessions_between"]
 _COMMON = ("XNYS", "XLON", "XETR", "XTKS", "XHKG", "XSHG", "BVMF", "XTSE", "XASX", "XBOM", "24/5", "24/7")
 
 
-def exchange_zone(calendar: str | None) -> str:
-    """Time zone of a calendar; New York where there is none.
+def exchange_zone(calendar: str | None) -> str | None:
+    """Time zone of a calendar; None where there is none.
 
     Raises
     ------
@@ -23,7 +23,7 @@ def exchange_zone(calendar: str | None) -> str:
         Unknown calendar.
     """
     if calendar is None:
-        return "America/New_York"
+        return None
     return _open(calendar, pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-31"))[1]
 
 

@@ -15,6 +15,7 @@ from portfolio_dfl.data.flags import Flag, brief
 from portfolio_dfl.data.layouts import naming_file, notes_of, wide_prices
 from portfolio_dfl.data.numerals import read_numbers
 from portfolio_dfl.data.sessions import exchange_zone
+from portfolio_dfl.data.tickers import ticker_text
 from portfolio_dfl.errors import DataError
 
 __all__ = ["Day", "TidyPrices", "as_day", "tidy_prices"]
@@ -84,7 +85,7 @@ def tidy_prices(
     start, end
         First and last date, both included.
     calendar
-        Exchange whose time zone tells the calendar day of stamps that are not at midnight.
+        Exchange whose time zone tells the calendar day of stamps in UTC that are not at midnight.
 
     Raises
     ------
@@ -110,7 +111,7 @@ def _tidy(
     wide = _select(wide, tickers)
     # The zone matters only for stamps that may carry one.
     naive = isinstance(wide.index, pd.DatetimeIndex) and wide.index.tz is None
-    days, said = calendar_days(wide.index, zone="" if naive else exchange_zone(calendar))
+    days, said = calendar_days(wide.index, zone=None if naive else exchange_zone(calendar))
     notes += [Flag("dates", note, "note") for note in said]
     wide, days = _drop_undated(wide, days, notes)
     _refuse_impossible(days)
@@ -135,6 +136,7 @@ def _select(wide: pd.DataFrame, tickers: Sequence[str] | None) -> pd.DataFrame:
     """Columns asked for."""
     if tickers is None:
         return wide
+    tickers = [ticker_text(ticker) for ticker in tickers]
     if len(set(tickers)) < len(tickers):
         raise DataError(f"tickers are named twice: {', '.join(tickers)}")
     known = list(wide.columns)
@@ -143,7 +145,7 @@ def _select(wide: pd.DataFrame, tickers: Sequence[str] | None) -> pd.DataFrame:
             near = get_close_matches(ticker.upper(), known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:12])}"
             raise DataError(f"no ticker {ticker!r} in the prices: {hint}")
-    return wide[list(tickers)]
+    return wide[tickers]
 
 
 def _drop_undated(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.data.tickers import ticker_text
 from portfolio_dfl.errors import DataError, TrackingError
 from portfolio_dfl.study.folder import RunFolder
 
@@ -149,7 +150,8 @@ def read_holdings(holdings: str | os.PathLike[str] | pd.Series[float] | None, ti
     if holdings is None:
         return pd.Series(1.0 / len(tickers), index=tickers)
     held = holdings if isinstance(holdings, pd.Series) else _read_holdings_file(Path(holdings))
-    unknown = [str(ticker) for ticker in held.index if ticker not in tickers]
+    held = held.set_axis([ticker_text(ticker) for ticker in held.index])
+    unknown = [ticker for ticker in held.index if ticker not in tickers]
     if unknown:
         raise DataError(f"holdings name {', '.join(unknown)}; the strategy knows {', '.join(tickers)}")
     if not held.index.is_unique:
@@ -168,7 +170,7 @@ def _read_holdings_file(path: Path) -> pd.Series[float]:
     if not path.is_file():
         raise DataError(f"no holdings file {path}; write a CSV with the columns ticker and weight")
     try:
-        table = pd.read_csv(path, dtype=str, skipinitialspace=True)
+        table = pd.read_csv(path, dtype=str, skipinitialspace=True, keep_default_na=False)
     except ValueError as error:  # of which pandas' and Python's own complaints about text are kinds
         raise DataError(f"{path} is not readable as CSV: {error}; write the columns ticker and weight") from error
     table.columns = table.columns.str.strip()
@@ -177,9 +179,9 @@ def _read_holdings_file(path: Path) -> pd.Series[float]:
         raise DataError(f"{path} has the columns {', '.join(table.columns)}; ticker and weight (or value) are needed")
     if table.empty:
         raise DataError(f"{path} has no row; write one for each ticker held")
-    tickers, texts = table["ticker"].str.strip(), table[amounts[0]]
+    tickers, texts = table["ticker"].fillna("").str.strip(), table[amounts[0]]
     numbers = pd.to_numeric(texts, errors="coerce")
-    for row in table.index[tickers.isna() | numbers.isna()]:
+    for row in table.index[(tickers == "") | numbers.isna()]:
         raise DataError(f"{path}, line {row + 2}: {tickers[row]} {texts[row]} is not a ticker and a number")
     return pd.Series(numbers.to_numpy(dtype=np.float64), index=tickers)
 
