@@ -6,7 +6,6 @@ refined with residuals in extended precision.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -104,10 +103,8 @@ def _solve_reduced_kkt(P: Array, B: Array, rhs: Array) -> tuple[Array, Array, fl
     rows = _independent_rows(B)
     inside = np.concatenate([np.arange(n), n + rows])
     K = np.block([[P, B[rows].T], [B[rows], np.zeros((rows.size, rows.size))]])
-    with warnings.catch_warnings():
-        # A singular matrix is an expected answer here, dealt with below.
-        warnings.simplefilter("ignore", linalg.LinAlgWarning)
-        factors = linalg.lu_factor(K, check_finite=False)
+    # LAPACK itself: `lu_factor` warns of a singular matrix, which is an expected answer here, dealt with below.
+    factors = linalg.lapack.dgetrf(K)[:2]
     pivots = np.abs(np.diag(factors[0]))
     if pivots.min() > 1e-13 * pivots.max():
         solution = _refined(K, rhs[inside], lambda r: linalg.lu_solve(factors, r, check_finite=False))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 
 import pandas as pd
 
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.execution.process import ignored_warnings
 
 __all__ = ["best_calendar", "exchange_zone", "sessions_between"]
 
@@ -72,9 +72,8 @@ def _open(calendar: str, first: pd.Timestamp, last: pd.Timestamp) -> tuple[pd.Da
     from exchange_calendars.errors import CalendarError, InvalidCalendarName, NoSessionsError
 
     try:
-        with warnings.catch_warnings():
-            # The library has its own quarrel with new versions of pandas.
-            warnings.simplefilter("ignore", DeprecationWarning)
+        # The library has its own quarrel with new versions of pandas.
+        with ignored_warnings(category=DeprecationWarning):
             opened = exchange_calendars.get_calendar(calendar, start=first, end=last)
     except NoSessionsError:
         return pd.DatetimeIndex([]), ""

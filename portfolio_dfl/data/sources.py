@@ -21,6 +21,7 @@ from portfolio_dfl.data.local_sources import EMBEDDED, EmbeddedSource, FileSourc
 from portfolio_dfl.data.snapshot import SNAPSHOTS, SnapshotSource
 from portfolio_dfl.data.tidy import Day, as_day
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.execution.process import ignored_warnings
 
 __all__ = [
     "EmbeddedSource",
@@ -152,13 +153,10 @@ class YahooSource:
 
     def _download(self, tickers: Sequence[str]) -> tuple[pd.DataFrame | None, list[str]]:
         """Answer of the library and what it logged."""
-        import warnings
-
         import yfinance
 
-        with _listening("yfinance") as complaints, warnings.catch_warnings():
-            # The library warns about its own use of pandas.
-            warnings.simplefilter("ignore")
+        # The library warns about its own use of pandas. One download at a time: its log is one for all threads.
+        with ignored_warnings(), _listening("yfinance") as complaints:
             answer = yfinance.download(**self.request(tickers))
         return answer, complaints
 

@@ -75,8 +75,8 @@ class Walk:
 def take_walk(task: WalkTask) -> Walk:
     """Roll one strategy from start to end."""
     from portfolio_dfl.backtest import Decision, roll
-    from portfolio_dfl.training.fitting import reproducible
     from portfolio_dfl.training.policies import PredictOptimisePolicy
+    from portfolio_dfl.training.reproducible import reproducible
 
     policy = build_policy(task.config, task.lane, task.returns)
     if isinstance(policy, PredictOptimisePolicy):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import pandas as pd
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
+from portfolio_dfl.execution.process import SharedChange, log_level
 from portfolio_dfl.strategies.table import build_limits, build_trained_policy, lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
 from portfolio_dfl.study.span import decision_span, first_decision, load_panel
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     import optuna
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]
+
+
+# Optuna has a line for every trial.
+_quiet = SharedChange(lambda: log_level("optuna", logging.WARNING))
 
 
 @dataclass(frozen=True)
@@ -82,13 +88,12 @@ def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> Sweep
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
     variants = _variants(config)
     known, start, end = _validation(config, variants)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder = config.tracking.folder
     name = f"{config.name}-{_digest(config, known)}"
     store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
     folder.mkdir(parents=True, exist_ok=True)
     tags = {"kind": "sweep", "sweep": name}
-    with closed_on_signal(), _held(folder, name):
+    with closed_on_signal(), _held(folder, name), _quiet:
         study = _open_study(folder, name)
         resume = store.find_run(tags)
         with tracked_run(store, f"sweep {name}", resume=resume, tags=tags) as parent:

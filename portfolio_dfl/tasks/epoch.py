@@ -143,8 +143,9 @@ def _trainer(samples: Samples, horizon: int, batch: int) -> Callable[[], None]:
     from portfolio_dfl.allocation import MultiPeriodMeanVariance
     from portfolio_dfl.forecasting.linear import LinearPredictor
     from portfolio_dfl.training.decision import DecisionModel
-    from portfolio_dfl.training.fitting import fit_by_gradient, reproducible
+    from portfolio_dfl.training.fitting import fit_by_gradient
     from portfolio_dfl.training.losses import DecisionLoss
+    from portfolio_dfl.training.reproducible import reproducible
     from portfolio_dfl.training.settings import TrainingSettings
 
     settings = TrainingSettings(loss=DecisionLoss(), epochs=1, batch_size=batch)

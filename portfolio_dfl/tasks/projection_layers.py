@@ -6,18 +6,14 @@ cost what their non-zeros cost.
 
 from __future__ import annotations
 
-import warnings
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dxpp_core import solve_qp
 from portfolio_dfl.errors import AllocationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from portfolio_dfl.execution.process import ignored_warnings
 
 __all__ = ["ChainProjection", "SimplexProjection", "chain_program", "simplex_program"]
 
@@ -154,13 +150,6 @@ def _identity(n: int) -> Tensor:
 
 
 def _csr(pointers: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    with _no_beta_notice():
+    # PyTorch says once a process that this layout may change.
+    with ignored_warnings(message="Sparse CSR tensor support is in beta", category=UserWarning):
         return torch.sparse_csr_tensor(pointers, columns, values, size=shape, check_invariants=True)
-
-
-@contextmanager
-def _no_beta_notice() -> Iterator[None]:
-    """PyTorch says once a process that its CSR layout may change."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
-        yield

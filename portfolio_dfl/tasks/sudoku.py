@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -189,29 +186,19 @@ def _train(
     method: str, layer: SudokuLayer, data: tuple[Tensor, Tensor, Tensor, Tensor], settings: dict[str, Any], seed: int
 ) -> pd.DataFrame:
     """Curves of one method."""
-    import lightning.pytorch as pl
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
     from portfolio_dfl.tasks.sudoku_layer import SudokuModule
+    from portfolio_dfl.training.trainer import fit_quietly
 
     clues, boards, held_clues, held_boards = data
     generator = torch.Generator().manual_seed(seed)
     training = DataLoader(TensorDataset(clues, boards), batch_size=settings["batch"], shuffle=True, generator=generator)
-    held = DataLoader(TensorDataset(held_clues, held_boards), batch_size=100)
+    # Not shuffled, but a loader without a generator draws from the global state.
+    held = DataLoader(TensorDataset(held_clues, held_boards), batch_size=100, generator=torch.Generator())
     module = SudokuModule(layer, settings["rate"])
-    with _quiet_lightning():
-        trainer = pl.Trainer(
-            max_epochs=settings["epochs"],
-            accelerator="cpu",
-            devices=1,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            num_sanity_val_steps=0,
-        )
-        trainer.fit(module, training, held)
+    fit_quietly(module, training, held, epochs=settings["epochs"])
     return pd.DataFrame(
         {
             "method": method,
@@ -222,21 +209,6 @@ def _train(
             "seconds": module.epoch_seconds,
         }
     )
-
-
-@contextmanager
-def _quiet_lightning() -> Iterator[None]:
-    """Without Lightning's notes on hardware, tips and worker processes."""
-    log = logging.getLogger("lightning.pytorch")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-            warnings.filterwarnings("ignore", message=".*LeafSpec.*is deprecated.*")
-            yield
-    finally:
-        log.setLevel(level)
 
 
 def _tables(frame: pd.DataFrame, n: int) -> str:

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -21,6 +21,7 @@ from urllib.request import urlopen
 
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.interruption import uninterrupted
+from portfolio_dfl.execution.process import SharedChange, variable
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -397,26 +398,19 @@ def _reported(what: str) -> Iterator[None]:
     from mlflow.exceptions import MlflowException
 
     try:
-        with uninterrupted(), _impatient():
+        with uninterrupted(), _impatient:
             yield
     except MlflowException as error:
         raise StoreError(f"MLflow did not take {what}: {_reason(error)}") from error
 
 
-@contextmanager
-def _impatient() -> Iterator[None]:
-    """Try a server that fails for one minute and not for four, unless the user has set another number of tries.
+def _fewer_tries() -> AbstractContextManager[None]:
+    return nullcontext() if _RETRIES in os.environ else variable(_RETRIES, "5")
 
-    For as long no signal is heard, and what a server that comes back later missed is recorded when the study goes on.
-    """
-    if _RETRIES in os.environ:
-        yield
-        return
-    os.environ[_RETRIES] = "5"
-    try:
-        yield
-    finally:
-        del os.environ[_RETRIES]
+
+# A server that fails is tried for one minute and not for four, unless the user has set another number of tries. For as
+# long no signal is heard, and what a server that comes back later missed is recorded when the study goes on.
+_impatient = SharedChange(_fewer_tries)
 
 
 def _reason(error: Exception) -> str:

@@ -19,6 +19,7 @@ import pandas as pd
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
 from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.execution.process import SharedChange, log_level, variable
 from portfolio_dfl.strategies.saved import decide, load_policy
 from portfolio_dfl.tracking.mlflow_store import TrackedRun
 
@@ -68,7 +69,7 @@ def save_model(path: str | os.PathLike[str], strategy: Path, prices: pd.DataFram
     example = prices[tickers].iloc[-rows:]
     held = [1.0 / len(tickers)] * len(tickers)
     signature = infer_signature(example, decide(policy, tickers, example, np.array(held)), params={"held": held})
-    with _silent():
+    with _silent:
         mlflow.pyfunc.save_model(
             target,
             python_model=str(Path(__file__).with_name("served_model.py")),
@@ -81,20 +82,13 @@ def save_model(path: str | os.PathLike[str], strategy: Path, prices: pd.DataFram
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
-    """Without MLflow's remarks on every model saved, and its progress bars of copied files."""
-    logger, variable = logging.getLogger("mlflow"), "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
-    level, before = logger.level, os.environ.get(variable)
-    logger.setLevel(logging.ERROR)
-    os.environ[variable] = "false"
-    try:
+def _without_remarks() -> Iterator[None]:
+    with log_level("mlflow", logging.ERROR), variable("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false"):
         yield
-    finally:
-        logger.setLevel(level)
-        if before is None:
-            del os.environ[variable]
-        else:
-            os.environ[variable] = before
+
+
+# MLflow has remarks on every model saved, and progress bars of copied files.
+_silent = SharedChange(_without_remarks)
 
 
 def register_model(run: TrackedRun, name: str) -> str:

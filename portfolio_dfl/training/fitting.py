@@ -1,25 +1,21 @@
-"""One fit with Lightning: a fresh Trainer that writes nothing, keeps the best epoch, and says nothing."""
+"""One fit of a decision model: its callbacks, the best epoch kept, and what happened on the way."""
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import lightning.pytorch as pl
-import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from portfolio_dfl.training.datamodule import WindowDataModule
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.health import GradientHealth
 from portfolio_dfl.training.module import PortfolioModule
+from portfolio_dfl.training.reproducible import reproducible
 from portfolio_dfl.training.samples import Samples
 from portfolio_dfl.training.settings import TrainingSettings
+from portfolio_dfl.training.trainer import fit_quietly
 
 __all__ = ["Course", "fit_by_gradient", "reproducible"]
 
@@ -68,49 +64,14 @@ def fit_by_gradient(
     callbacks: list[Callback] = [best_epoch]
     if validation is not None:
         callbacks.append(EarlyStopping("validation_loss", patience=settings.patience, check_finite=False))
-    with _quiet():
-        trainer = pl.Trainer(
-            max_epochs=settings.epochs,
-            accelerator="cpu",
-            devices=1,
-            callbacks=callbacks,
-            gradient_clip_val=settings.gradient_clip,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            num_sanity_val_steps=0,
-            use_distributed_sampler=False,
-            limit_val_batches=0 if validation is None else 1.0,
-        )
-        trainer.fit(module, datamodule=WindowDataModule(training, validation, settings.batch_size))
+    fit_quietly(
+        module,
+        datamodule=WindowDataModule(training, validation, settings.batch_size),
+        epochs=settings.epochs,
+        callbacks=callbacks,
+        gradient_clip=settings.gradient_clip,
+        validate=validation is not None,
+    )
     if best_epoch.state is not None:
         module.load_state_dict(best_epoch.state)
     return Course(tuple(module.losses), tuple(best_epoch.validation_losses), module.health.summary())
-
-
-@contextmanager
-def reproducible(seed: int) -> Iterator[None]:
-    """Torch seeded, then restored; on one thread, since sums over several depend on how they are split."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]), threadpool_limits(1):
-            torch.manual_seed(seed)
-            yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Lightning's advice on devices, loaders and loggers, repeated for every window otherwise."""
-    logger = logging.getLogger("lightning.pytorch")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"lightning\.")
-            yield
-    finally:
-        logger.setLevel(level)

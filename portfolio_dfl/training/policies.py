@@ -17,6 +17,7 @@ from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import CovarianceEstimator, covariance_path
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.losses import MeanSquaredError
+from portfolio_dfl.training.reproducible import reproducible
 from portfolio_dfl.training.samples import build_samples, returns_needed
 from portfolio_dfl.training.settings import TrainingSettings
 from portfolio_dfl.training.window import (
@@ -25,6 +26,7 @@ from portfolio_dfl.training.window import (
     build_model,
     load_state,
     train_window,
+    window_seed,
 )
 
 __all__ = ["DecisionFocusedPolicy", "PredictOptimisePolicy", "TwoStagePolicy"]
@@ -123,8 +125,9 @@ class PredictOptimisePolicy:
     def _first_sample(self) -> int:
         return max(self.lookback, self.covariance.window) - 1
 
-    def _build(self) -> DecisionModel:
-        with torch.random.fork_rng(devices=[]):  # random initial values are not drawn from the caller's state
+    def _build(self, date: pd.Timestamp | None = None) -> DecisionModel:
+        """A fresh model; whatever it draws beside its parameters is what the window of that date drew."""
+        with reproducible(self.seed if date is None else window_seed(self.seed, date)):
             return build_model(self.predictor, self.layer, self.lookback, self.risk_scaling)
 
     def task(self, history: pd.DataFrame) -> WindowTask:
@@ -198,7 +201,7 @@ class PredictOptimisePolicy:
         self.windows.append(window)
         self._model = None
         if window.state is not None:
-            model = self._build()
+            model = self._build(window.date)
             load_state(model, window.state)
             self._model = model.eval()
             self._last_state = window.state

@@ -1,8 +1,8 @@
 """One training window as a pure function: a task in, a trained window out, anywhere and in any order.
 
 The outcome depends on the task alone: the seed is derived from the task's seed and date, arithmetic runs on
-one thread, and nothing global is read or left behind. So windows can be spread over processes, resumed, and
-repeated bit for bit.
+one thread, nothing global is read or left behind, and the threads of a process take turns. So windows can be
+spread over processes, resumed, and repeated bit for bit.
 """
 
 from __future__ import annotations
@@ -22,12 +22,21 @@ from portfolio_dfl.errors import AllocationError, PortfolioError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec, ScaledPredictor, fit_least_squares
 from portfolio_dfl.risk import LearnedCovarianceScaling
 from portfolio_dfl.training.decision import DecisionModel
-from portfolio_dfl.training.fitting import fit_by_gradient, reproducible
+from portfolio_dfl.training.fitting import fit_by_gradient
 from portfolio_dfl.training.health import GradientHealth
+from portfolio_dfl.training.reproducible import reproducible
 from portfolio_dfl.training.samples import Samples
 from portfolio_dfl.training.settings import TrainingSettings
 
-__all__ = ["TrainedWindow", "TrainingSettings", "WindowTask", "build_model", "load_state", "train_window"]
+__all__ = [
+    "TrainedWindow",
+    "TrainingSettings",
+    "WindowTask",
+    "build_model",
+    "load_state",
+    "train_window",
+    "window_seed",
+]
 
 # What may go wrong with the numbers of one window; mistakes in the settings are not among them and are
 # raised.
@@ -163,7 +172,7 @@ def train_window(task: WindowTask) -> TrainedWindow:
         n_training=len(training),
         n_validation=0 if validation is None else len(validation),
     )
-    with reproducible(_window_seed(task.seed, task.date)):
+    with reproducible(window_seed(task.seed, task.date)):
         model = task.build_model()
         try:
             _start(model, task, training)
@@ -217,5 +226,6 @@ def _state_of(model: DecisionModel) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in state.items() if not name.startswith("layer.")}
 
 
-def _window_seed(seed: int, date: pd.Timestamp) -> int:
+def window_seed(seed: int, date: pd.Timestamp) -> int:
+    """Seed of the window of a date."""
     return int(np.random.SeedSequence([seed, date.toordinal()]).generate_state(1)[0])

@@ -230,7 +230,7 @@ def test_a_termination_signal_closes_the_run_as_killed(tmp_path: Path) -> None:
     script = textwrap.dedent(
         f"""
         import os, signal
-        from portfolio_dfl.interruption import closed_on_signal
+        from portfolio_dfl.execution.interruption import closed_on_signal
         from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
         store = open_store({str(tmp_path)!r}, experiment="study")
         with closed_on_signal(), tracked_run(store, "main") as run:
