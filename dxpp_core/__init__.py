@@ -13,6 +13,7 @@ from .errors import (
     SolverError,
     SolverLimitError,
     SolverNotFoundError,
+    TracingError,
     UnboundedError,
 )
 from .kkt.active_set import Certificate
@@ -38,6 +39,7 @@ __all__ = [
     "SolverError",
     "SolverLimitError",
     "SolverNotFoundError",
+    "TracingError",
     "UnboundedError",
     "available_solvers",
     "register_solver",

@@ -20,6 +20,7 @@ from .program.problem import NAMES, QuadraticProgram
 from .solution.gradients import argument_gradients, solution_tangents
 from .solution.map import SolutionMap
 from .solution.small import SmallSolution, solve_small
+from .tracing import outside_graphs
 
 __all__ = ["Call", "apply_solve"]
 
@@ -110,6 +111,7 @@ def _remember(ctx: Any, call: Call, tensors: Sequence[Tensor | None]) -> None:
         ctx.save_for_forward(*tensors)
 
 
+@outside_graphs("the gradient of solve_qp")
 def _vector_jacobian(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
     solved = ctx.call.solved
     outside = not (torch.is_grad_enabled() or _inside_a_transform())
@@ -128,6 +130,7 @@ def _vector_jacobian(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...
     return (None, *_adjoint(ctx.call, wanted, bars, ctx.saved_tensors))
 
 
+@outside_graphs("the tangent of solve_qp")
 def _jacobian_vector(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
     result: tuple[Tensor, ...] = _apply_tangent(ctx.call, *tangents, *ctx.saved_tensors)
     return result

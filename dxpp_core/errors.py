@@ -15,6 +15,7 @@ __all__ = [
     "SolverError",
     "SolverLimitError",
     "SolverNotFoundError",
+    "TracingError",
     "UnboundedError",
 ]
 
@@ -82,3 +83,7 @@ class NotDifferentiableError(QPError):
 
 class DoubleBackwardError(QPError, RuntimeError):
     """Second derivatives of the solution map are zero or undefined and are not provided."""
+
+
+class TracingError(QPError, RuntimeError):
+    """A graph was asked for of what runs a solver on numbers."""

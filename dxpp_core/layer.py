@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .arguments import native_arrays, split_argument
 from .autograd import Call, apply_solve
-from .errors import ProblemError, ShapeError
+from .errors import ProblemError, ShapeError, TracingError
 from .kkt.active_set import Certificate
 from .kkt.differentiability import DifferentiabilityWarning
 from .kkt.penalty import PluginPenalty
@@ -20,6 +20,7 @@ from .matrices.sparse import SparsePattern
 from .options import Options, Timings
 from .program.problem import NAMES
 from .solvers import Solver, find_solver
+from .tracing import outside_graphs
 
 __all__ = ["QPLayer", "QPSolution", "solve_qp"]
 
@@ -94,6 +95,7 @@ def _check_positive(**options: object) -> None:
             raise ProblemError(f"{name} is {value!r}; it is a positive number")
 
 
+@outside_graphs("solve_qp", TracingError)
 def solve_qp(
     P: Tensor,
     q: Tensor,
@@ -157,6 +159,8 @@ def solve_qp(
         It has no solution.
     SolverAccuracyError, SolverLimitError, SolverNotFoundError
         The solver did not find it.
+    TracingError
+        ``torch.export`` or ``torch.jit.trace`` asked for a graph of it.  ``torch.compile`` breaks its graph here.
 
     Notes
     -----

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from dxpp_core.arguments import own_numbers
+from dxpp_core.tracing import outside_graphs
 from portfolio_dfl.allocation import black_box
 from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
@@ -84,6 +85,7 @@ class _NativeAllocation(torch.autograd.Function):
         return torch.from_numpy(call.solve(keep=True).weights.copy())
 
     @staticmethod
+    @outside_graphs("MultiPeriodMeanVariance")
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of the plan are not provided: call backward without create_graph")
@@ -287,6 +289,7 @@ class MultiPeriodMeanVariance(nn.Module):
         dates: Sequence[object] | pd.DatetimeIndex | None = None,
         return_solution: Literal[True],
     ) -> AllocationSolution: ...
+    @outside_graphs("MultiPeriodMeanVariance", AllocationError)
     def forward(
         self,
         expected_returns: Tensor,
@@ -327,7 +330,8 @@ class MultiPeriodMeanVariance(nn.Module):
         Raises
         ------
         AllocationError
-            Shapes do not fit; numbers are missing; an instance cannot be satisfied, or is not convex.
+            Shapes do not fit; numbers are missing; an instance cannot be satisfied, or is not convex; or a graph was
+            asked for (``torch.export``, ``torch.jit.trace``), while ``torch.compile`` breaks its graph here.
         """
         returns, covariances, previous = self._inputs(expected_returns, covariance, previous_weights)
         aversion = self.risk_aversion if risk_aversion is None else risk_aversion
