@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.backtest.evaluation import is_constant, per_period_rate, periods_per_year_of
+from portfolio_dfl.backtest.evaluation import is_constant, per_period_rate
+from portfolio_dfl.backtest.rhythm import resolved_periods_per_year
 from portfolio_dfl.errors import BacktestError
 
 __all__ = ["deflated_sharpe", "deflated_sharpe_of_moments", "expected_best_sharpe"]
@@ -55,7 +56,7 @@ def deflated_sharpe(
         raise BacktestError(f"earlier_trials must be 0 or more, got {earlier_trials}")
     if len(values) < 2 or is_constant(values):
         return math.nan
-    per_year = periods_per_year_of(net_returns.index) if periods_per_year is None else periods_per_year
+    per_year = resolved_periods_per_year(periods_per_year, net_returns.index)
     excess = values - per_period_rate(risk_free, per_year)
     return deflated_sharpe_of_moments(
         sharpe=float(excess.mean() / excess.std(ddof=1)),

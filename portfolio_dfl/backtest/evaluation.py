@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from portfolio_dfl.backtest.ledger import Ledger
+from portfolio_dfl.backtest.rhythm import periods_per_year_of, resolved_periods_per_year
 from portfolio_dfl.errors import BacktestError
 
 __all__ = [
@@ -83,7 +84,8 @@ def performance(
     ledger : Ledger
         Books of a strategy.
     periods_per_year : float, optional
-        Rows a year, for annualising; by default read off the dates (252 daily, 52 weekly, 12 monthly).
+        Rows a year, for annualising; by default read off the dates of the rows, see
+        :func:`~portfolio_dfl.backtest.rhythm.periods_per_year_of`.
     risk_free : float
         Risk-free rate a year, compounded to a rate a row for the Sharpe ratio.
     risk_aversion : float
@@ -98,9 +100,7 @@ def performance(
     import empyrical
 
     net = ledger.net_returns
-    per_year = periods_per_year_of(ledger.daily.index) if periods_per_year is None else periods_per_year
-    if not per_year > 0.0:
-        raise BacktestError(f"periods_per_year must be positive, got {per_year}")
+    per_year = resolved_periods_per_year(periods_per_year, ledger.daily.index)
     volatility = float(empyrical.annual_volatility(net, annualization=per_year))
     metrics: dict[str, float] = {
         "cagr": float(empyrical.annual_return(net, annualization=per_year)),
@@ -164,23 +164,6 @@ def per_period_rate(annual_rate: float, periods_per_year: float) -> float:
     if not annual_rate > -1.0:
         raise BacktestError(f"an annual rate must be above -1, got {annual_rate}")
     return float((1.0 + annual_rate) ** (1.0 / periods_per_year) - 1.0)
-
-
-def periods_per_year_of(dates: pd.Index[pd.Timestamp]) -> float:
-    """Rows a year, read off the typical distance of dates: 252 daily (or one date), 52 weekly, 12 monthly.
-
-    Raises
-    ------
-    BacktestError
-        If the dates have another rhythm.
-    """
-    if len(dates) < 2:
-        return 252.0
-    gap = float(np.median(np.diff(dates.to_numpy()) / np.timedelta64(1, "D")))
-    for shortest, longest, count in ((0.0, 4.0, 252.0), (5.0, 10.0, 52.0), (25.0, 35.0, 12.0)):
-        if shortest < gap <= longest:
-            return count
-    raise BacktestError(f"dates {gap:g} days apart are not daily, weekly or monthly: give periods_per_year")
 
 
 def over_seeds(tables: Mapping[int, pd.DataFrame]) -> pd.DataFrame:

@@ -14,13 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from portfolio_dfl.backtest.evaluation import (
-    is_constant,
-    per_period_rate,
-    periods_per_year_of,
-    require_same_days,
-)
+from portfolio_dfl.backtest.evaluation import is_constant, per_period_rate, require_same_days
 from portfolio_dfl.backtest.ledger import Ledger
+from portfolio_dfl.backtest.rhythm import resolved_periods_per_year
 from portfolio_dfl.errors import BacktestError
 
 __all__ = [
@@ -181,7 +177,7 @@ def compare(
     """
     require_same_days([*first, *second])
     days = first[0].daily.index
-    per_year = periods_per_year_of(days) if periods_per_year is None else periods_per_year
+    per_year = resolved_periods_per_year(periods_per_year, days)
     rate = per_period_rate(risk_free, per_year)
 
     def sharpe(values: FloatArray) -> float:

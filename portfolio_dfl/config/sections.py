@@ -241,6 +241,9 @@ class EvaluationConfig(Section):
     """Metrics and intervals."""
 
     risk_free_rate: float = Field(default=0.0, gt=-1, description="annual, simple")
+    periods_per_year: float | None = Field(
+        default=None, gt=0, description="rows a year, for annualising; null: read off the dates (252, 365, 52, 12, 4)"
+    )
     reference: Strategy = Field(default="two_stage", description="strategy that paired differences are taken against")
     bootstrap: int = Field(
         default=1000, ge=0, description="resamples of the paired comparison, 100 or more; 0 leaves it out"

@@ -146,7 +146,7 @@ def weights_over_time(weights: pd.DataFrame, colours: Mapping[str, str]) -> go.F
     return figure
 
 
-def turnover(paths: Mapping[str, tuple[Appearance, pd.Series]], days: int = 21) -> go.Figure:
+def turnover(paths: Mapping[str, tuple[Appearance, pd.Series]], days: int) -> go.Figure:
     """Turnover a day, L1, averaged over the given number of trading days."""
     figure = _figure(240)
     for look, series in paths.values():

@@ -113,6 +113,8 @@ class ReportContent:
         The exact configuration.
     facts : mapping
         Versions, hashes and places, shown at the end.
+    periods_per_year : float or None
+        Rows a year of the ledgers; None reads it off their dates.
     synthetic : bool
         Whether the prices were made up, which the page then says at the top.
     """
@@ -132,7 +134,15 @@ class ReportContent:
     comparison: pd.DataFrame | None = None
     comparison_note: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
+    periods_per_year: float | None = None
     synthetic: bool = False
+
+    @property
+    def rows_a_month(self) -> int:
+        """Rows of the ledgers that make a month: what is drawn day by day is smoothed over them."""
+        from portfolio_dfl.backtest.rhythm import resolved_periods_per_year  # loads the numerical stack
+
+        return max(1, round(resolved_periods_per_year(self.periods_per_year, self.records[0].daily.index) / 12.0))
 
 
 def write_report(path: str | os.PathLike[str], content: ReportContent) -> Path:
@@ -227,11 +237,12 @@ def _portfolios(content: ReportContent) -> str:
 def _trading(content: ReportContent) -> str:
     turnover = {record.look.label: (record.look, record.daily["turnover"]) for record in content.records}
     cost = {record.look.label: (record.look, record.daily["cost"]) for record in content.records}
+    rows = content.rows_a_month
+    pace = f", averaged over the past {rows} trading days" if rows > 1 else ""
     charts = [
         _figure(
-            figures.turnover(turnover),
-            "<b>Turnover</b> a day: the sum of |change of weight| against the drifted portfolio, averaged "
-            "over the past 21 trading days.",
+            figures.turnover(turnover, rows),
+            f"<b>Turnover</b> a day: the sum of |change of weight| against the drifted portfolio{pace}.",
         ),
         _figure(figures.cumulative_cost(cost), "<b>Costs paid so far</b>, as the sum of daily shares of wealth."),
     ]
@@ -353,8 +364,11 @@ def _side_by_side(charts: Sequence[str]) -> str:
 
 
 def wealth_from_start(daily: pd.DataFrame) -> pd.Series:
-    """Wealth with the 1 it started from, dated one business day before the first row."""
-    first = daily.index[0] - pd.offsets.BDay(1)
+    """Wealth with the 1 it started from, dated one row before the first: a business day, or what rows are apart."""
+    days = pd.DatetimeIndex(daily.index)
+    apart = days.to_series().diff().median() if len(days) > 1 else pd.Timedelta(days=1)
+    on_sessions = apart <= pd.Timedelta(days=1) and not (days.day_of_week >= 5).any()
+    first = days[0] - (pd.offsets.BDay(1) if on_sessions else apart)
     start = pd.Series([1.0], index=pd.DatetimeIndex([first]))
     joined: pd.Series = pd.concat([start, daily["wealth"]])
     return joined

@@ -62,7 +62,10 @@ def _named(content: ReportContent) -> Iterator[tuple[str, go.Figure]]:
     colours = figures.asset_colours([str(column) for column in records[0].weights.columns])
     for record in records:
         yield f"weights {record.look.label}", figures.weights_over_time(record.weights, colours)
-    yield "turnover", figures.turnover({r.look.label: (r.look, r.daily["turnover"]) for r in records})
+    yield (
+        "turnover",
+        figures.turnover({r.look.label: (r.look, r.daily["turnover"]) for r in records}, content.rows_a_month),
+    )
     yield "costs", figures.cumulative_cost({r.look.label: (r.look, r.daily["cost"]) for r in records})
     if content.comparison is not None:
         for measure, rows in content.comparison.groupby("measure", sort=False):

@@ -25,7 +25,7 @@ __all__ = [
     "scores_text",
 ]
 
-#: Metrics of the main table, with the heading used where room is short.
+#: Metrics of the main table, with the heading that a style sheet puts in its place where room is short.
 SHOWN = {
     "cagr": "CAGR",
     "volatility": "Vol.",
@@ -45,10 +45,7 @@ def metrics_meaning() -> str:
 def metrics_table(metrics: pd.DataFrame, looks: Mapping[str, Appearance]) -> str:
     """HTML table of the metrics in :data:`SHOWN`, one row a strategy."""
     known = _metrics()
-    head = "".join(
-        f'<th><span class="wide">{known[name].title}</span><span class="narrow">{short}</span></th>'
-        for name, short in SHOWN.items()
-    )
+    head = "".join(f'<th data-narrow="{short}"><span>{known[name].title}</span></th>' for name, short in SHOWN.items())
     rows = []
     for label, row in metrics.iterrows():
         look = looks.get(str(label))

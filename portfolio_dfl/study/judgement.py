@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
     from portfolio_dfl.training.window import TrainedWindow
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["Judgement", "judge", "periods_per_year"]
 
 # Below this a comparison has no interval.
 _FEWEST_DAYS = 10
@@ -53,12 +53,14 @@ def judge(
     from portfolio_dfl.backtest.costs import cost_levels
     from portfolio_dfl.backtest.evaluation import performance_table
 
+    per_year = periods_per_year(config, returns)
     rate, aversion = config.evaluation.risk_free_rate, config.allocation.risk_aversion
     earned = returns.loc[: span.last_return]
     books = {walked.lane: _keep_books(config, walked, earned) for walked in walks}
     regrets, lost = _regrets(config, books, returns)
     covariances = _covariances(config, returns, span)
-    metrics = performance_table(books.values(), risk_free=rate, risk_aversion=aversion)
+    yearly = {"periods_per_year": per_year, "risk_free": rate, "risk_aversion": aversion}
+    metrics = performance_table(books.values(), **yearly)
     frames = [
         _with_held(window_frame(walked, windows[walked.lane], regrets[walked.lane], covariances), books[walked.lane])
         for walked in walks
@@ -67,9 +69,9 @@ def judge(
     return Judgement(
         ledgers={lane.label: book for lane, book in books.items()},
         metrics=metrics,
-        costs=cost_levels(list(books.values()), config.evaluation.cost_levels, risk_free=rate, risk_aversion=aversion),
-        scores=_scores(config, walks, books, regrets, metrics),
-        comparison=_comparison(config, books, regrets),
+        costs=cost_levels(list(books.values()), config.evaluation.cost_levels, **yearly),
+        scores=_scores(config, walks, books, regrets, metrics, per_year),
+        comparison=_comparison(config, books, regrets, per_year),
         regrets={lane.label: regret for lane, regret in regrets.items()},
         covariances=covariances,
         windows=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
@@ -79,6 +81,19 @@ def judge(
             ignore_index=True,
         ),
     )
+
+
+def periods_per_year(config: StudyConfig, returns: pd.DataFrame) -> float:
+    """Rows a year that everything of a study is annualised by, as set or as the dates of all its returns tell.
+
+    Raises
+    ------
+    BacktestError
+        If it is not set and the dates have no known rhythm.
+    """
+    from portfolio_dfl.backtest.rhythm import resolved_periods_per_year
+
+    return resolved_periods_per_year(config.evaluation.periods_per_year, returns.index)
 
 
 def _keep_books(config: StudyConfig, walked: Walk, returns: pd.DataFrame) -> Ledger:
@@ -153,6 +168,7 @@ def _scores(
     books: Mapping[Lane, Ledger],
     regrets: Mapping[Lane, pd.Series[float]],
     metrics: pd.DataFrame,
+    per_year: float,
 ) -> pd.DataFrame:
     """Squared error beside regret, and what is left of an advantage after costs and trials; a row a strategy.
 
@@ -178,6 +194,7 @@ def _scores(
                 sharpes,
                 earlier_trials=section.earlier_trials,
                 risk_free=section.risk_free_rate,
+                periods_per_year=per_year,
             )
         rows[lane.label] = {
             "mse": _mean(walked.squared_errors),
@@ -204,7 +221,7 @@ def _counterpart(lane: Lane, reference: str, others: Sequence[Lane]) -> Lane | N
 
 
 def _comparison(
-    config: StudyConfig, books: Mapping[Lane, Ledger], regrets: Mapping[Lane, pd.Series[float]]
+    config: StudyConfig, books: Mapping[Lane, Ledger], regrets: Mapping[Lane, pd.Series[float]], per_year: float
 ) -> pd.DataFrame | None:
     """Every strategy against the reference, each averaged over its seeds."""
     from portfolio_dfl.backtest.inference import Bootstrap, comparison_table
@@ -221,6 +238,7 @@ def _comparison(
         reference,
         risk_aversion=config.allocation.risk_aversion,
         risk_free=section.risk_free_rate,
+        periods_per_year=per_year,
         regrets=known,
         bootstrap=Bootstrap(level=section.confidence, replications=section.bootstrap),
     )

@@ -44,6 +44,7 @@ def report_content(result: StudyResult) -> ReportContent:
         config_yaml=config.to_yaml(),
         scores=result.scores,
         scores_note=_scores_note(result),
+        periods_per_year=result.periods_per_year,
         comparison=_comparison(result),
         comparison_note=_comparison_note(result),
         facts=result.facts,
@@ -59,7 +60,7 @@ def _subtitle(result: StudyResult) -> str:
     return (
         f"{listed} · {_day(days[0])} to {_day(days[-1])}, {len(days):,} days · horizon {config.allocation.horizon} "
         f"days, λ {config.allocation.risk_aversion:g}, τ {_limits(config.allocation.turnover_limit)} · costs "
-        f"{config.backtest.cost_rate * 1e4:g} bp"
+        f"{config.backtest.cost_rate * 1e4:g} bp · annualised by {result.periods_per_year:g} rows a year"
     )
 
 
@@ -79,11 +80,8 @@ def _lead(result: StudyResult) -> str:
         text = (
             f"After costs, 1 became between {worst[0]:.3f} ({worst[1]}) and {best[0]:.3f} ({best[1]}). "
         ) + _main_outcome(result)
-    if result.limits_note:
-        text = f"{text.rstrip()} {result.limits_note}"
-    if len(result.failed_windows):
-        text += f" {len(result.failed_windows)} of {len(result.windows)} retrainings failed."
-    return text
+    told = [remark for remark in result.remarks if not remark.startswith("Synthetic")]  # a banner says that
+    return " ".join([text.rstrip(), *told])
 
 
 def _main_outcome(result: StudyResult) -> str:

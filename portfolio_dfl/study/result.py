@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,15 @@ class StudyResult:
         return self.facts["mlflow_run"]
 
     @property
+    def periods_per_year(self) -> float:
+        """Rows a year that the numbers are annualised by, as set or as the dates of the data told."""
+        from portfolio_dfl.backtest.rhythm import periods_per_year_of
+
+        given = self.config.evaluation.periods_per_year or self.facts.get("periods_per_year")
+        days = next(iter(self.ledgers.values())).daily.index
+        return periods_per_year_of(days) if given is None else float(given)
+
+    @property
     def failed_windows(self) -> pd.DataFrame:
         """Retrainings without an outcome."""
         return self.windows[self.windows["failed"] != ""] if len(self.windows) else self.windows
@@ -106,6 +116,27 @@ class StudyResult:
             f"{held} is bound by no limit: its largest weight was {reached:.1%}, "
             f"the others aim at {largest:.1%} at most."
         )
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader of the numbers must know beside them, a sentence each: all that did not go as it should."""
+        found = []
+        if self.config.data.source.startswith("synthetic"):
+            found.append("Synthetic prices: made up by a known rule, not a market.")
+        if self.limits_note:
+            found.append(self.limits_note)
+        if len(self.failed_windows):
+            found.append(f"{len(self.failed_windows)} of {len(self.windows)} retrainings failed.")
+        decided = self.failures[self.failures["what"] == "decide"]
+        for strategy, mine in decided.groupby("strategy", sort=False):
+            first = mine.iloc[0]
+            found.append(
+                f"{len(mine)} of {len(self.covariances)} decisions of {strategy} failed and held what was held, the "
+                f"first on {first['date']:%Y-%m-%d}: {first['message']}."
+            )
+        for strategy, mine in self.failures[self.failures["what"] == "regret"].groupby("strategy", sort=False):
+            found.append(f"The regret of {strategy} could not be computed: {mine.iloc[0]['message']}.")
+        return found
 
     @property
     def seeds(self) -> pd.DataFrame:
@@ -152,15 +183,12 @@ class StudyResult:
         days = next(iter(self.ledgers.values())).daily.index
         lines = [
             f"{self.config.name}: {len(days)} days, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}, after costs of "
-            f"{self.config.backtest.cost_rate * 1e4:g} bp",
+            f"{self.config.backtest.cost_rate * 1e4:g} bp, annualised by {self.periods_per_year:g} rows a year",
             "",
             metrics_text(self.metrics),
             "",
         ]
-        if len(self.failed_windows):
-            lines.append(f"{len(self.failed_windows)} of {len(self.windows)} retrainings failed; see the report")
-        if self.limits_note:
-            lines.append(self.limits_note)
+        lines += self.remarks
         lines += [f"report  {self.report}", f"MLflow  {self.store}", f"run     {self.folder}"]
         return "\n".join(lines)
 
@@ -218,7 +246,11 @@ class StudyResult:
 
     def _repr_html_(self) -> str:
         looks = {lane.label: appearance(lane.strategy) for lane in self.lanes}
-        return f"<p><b>{self.config.name}</b>, report at {self.report}</p>{metrics_table(self.metrics, looks)}"
+        remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
+        return (
+            f"<p><b>{escape(self.config.name)}</b>, annualised by {self.periods_per_year:g} rows a year, report at "
+            f"{escape(str(self.report))}</p>{metrics_table(self.metrics, looks)}{remarks}"
+        )
 
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:

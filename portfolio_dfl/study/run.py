@@ -18,6 +18,7 @@ from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.strategies.table import Lane, build_limits, build_trained_policy, lanes
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.judgement import periods_per_year
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.study.span import Span, decision_span, load_panel
 from portfolio_dfl.study.stages import Progress, evaluate, record, train, walk
@@ -85,7 +86,7 @@ def train_study(config: StudyConfig, *, progress: Progress | None = None) -> Tra
     """
     folder, panel, span = _prepare(config)
     execution = config.execution
-    with _tracked(config, folder, panel.sha256) as (_, _, children), connected(execution.backend, execution.address):
+    with _tracked(config, folder, panel) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(config, folder, panel.returns, span, children, progress or _silent)
     return TrainedStudy(folder.path, {lane.label: tuple(mine) for lane, mine in windows.items()})
 
@@ -145,6 +146,7 @@ def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
         if lane.trained:
             build_trained_policy(config, lane, len(panel.tickers))
     build_limits(config, len(panel.tickers))  # rules that learn nothing have limits too
+    periods_per_year(config, panel.returns)
     _open_store(config)  # nor is anything written while no store answers
     return RunFolder.create(config, panel.prices, panel.report.to_frame()), panel, span
 
@@ -154,7 +156,7 @@ def _complete(
 ) -> StudyResult:
     """Do what is not done yet, in a run folder that exists; ``config`` may differ from its own in ``execution``."""
     begin, show, recorded = time.perf_counter(), progress or _silent, folder.config()
-    with _tracked(recorded, folder, panel.sha256) as (parent, facts, children):
+    with _tracked(recorded, folder, panel) as (parent, facts, children):
         with connected(config.execution.backend, config.execution.address):
             windows = train(config, folder, panel.returns, span, children, show)
             walks = walk(config, panel.returns, span, windows, show)
@@ -165,14 +167,15 @@ def _complete(
 
 @contextmanager
 def _tracked(
-    config: StudyConfig, folder: RunFolder, sha256: str
+    config: StudyConfig, folder: RunFolder, panel: PricePanel
 ) -> Iterator[tuple[TrackedRun, dict[str, str], dict[Lane, TrackedRun]]]:
     """The study's MLflow runs, opened again where they exist: the parent, its facts, a child a strategy."""
     store = _open_store(config)
     facts = {
         "run": folder.name,
         "data": config.data.source,
-        "data_sha256": sha256,
+        "data_sha256": panel.sha256,
+        "periods_per_year": f"{periods_per_year(config, panel.returns):.12g}",
         "git_commit": git_commit(),
         "solver": config.allocation.solver,
         **versions(),

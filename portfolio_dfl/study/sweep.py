@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.execution.process import SharedChange, log_level
 from portfolio_dfl.strategies.table import build_limits, build_trained_policy, lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
+from portfolio_dfl.study.judgement import periods_per_year
 from portfolio_dfl.study.span import decision_span, first_decision, load_panel
 from portfolio_dfl.study.stages import Progress
 from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
@@ -68,7 +70,7 @@ class SweepResult:
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>best: {self.score:.4f}, {self.path}</p>{self.trials.to_html(index=False)}"
+        return f"<p>best: {self.score:.4f}, {escape(str(self.path))}</p>{self.trials.to_html(index=False)}"
 
 
 def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> SweepResult:
@@ -146,7 +148,10 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
             walked.targets, known, cost_rate=backtest.cost_rate, fixed_cost=backtest.fixed_cost, lag=backtest.lag
         )
         measures = performance(
-            book, risk_free=config.evaluation.risk_free_rate, risk_aversion=config.allocation.risk_aversion
+            book,
+            periods_per_year=periods_per_year(config, known),
+            risk_free=config.evaluation.risk_free_rate,
+            risk_aversion=config.allocation.risk_aversion,
         )
         scores.append(float(measures[config.sweep.score]))
     return float(np.mean(scores))
@@ -168,6 +173,7 @@ def _validation(
     returns = load_panel(config).returns
     first = decision_span(config, returns).dates[0]
     known = returns.loc[:first]
+    periods_per_year(config, known)  # dates of no known rhythm are heard of before the first trial
     last = len(known) - 2 - config.backtest.lag
     begin = last - config.sweep.days + 1
     needed = first_decision(config)
@@ -265,6 +271,8 @@ def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult
 def _digest(config: StudyConfig, known: pd.DataFrame) -> str:
     """What identifies a search: its returns and everything but how many trials it has and where it runs."""
     decisive = config.override(["sweep.trials=1"])
-    text = decisive.model_dump_json(exclude={"execution", "tracking"})
+    # A key that did not exist when earlier searches began is left out where it says nothing.
+    unset = {"evaluation": {"periods_per_year"}} if config.evaluation.periods_per_year is None else {}
+    text = decisive.model_dump_json(exclude={"execution": True, "tracking": True, **unset})
     returns = pd.util.hash_pandas_object(known).to_numpy().tobytes()
     return hashlib.sha256(text.encode() + returns).hexdigest()[:8]

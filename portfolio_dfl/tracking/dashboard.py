@@ -13,6 +13,7 @@ import time
 import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import quote
@@ -52,7 +53,8 @@ class Dashboard:
 
     def _repr_html_(self) -> str:
         links = (
-            f'<a href="{address}">{name}</a>' for name, address in (("runs", self.page), ("charts", self.comparison))
+            f'<a href="{escape(address)}">{name}</a>'
+            for name, address in (("runs", self.page), ("charts", self.comparison))
         )
         return f"<p>MLflow's dashboard: {', '.join(links)}; <code>stop()</code> ends it</p>"
 

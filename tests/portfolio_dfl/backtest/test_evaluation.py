@@ -15,7 +15,6 @@ from portfolio_dfl.backtest.evaluation import (
     per_period_rate,
     performance,
     performance_table,
-    periods_per_year_of,
     sharpe_ratio,
 )
 from portfolio_dfl.errors import BacktestError
@@ -76,16 +75,6 @@ def test_weekly_data_annualise_by_52():
     assert metrics["volatility"] == pytest.approx(net.std(ddof=1) * 52**0.5, rel=1e-10)
     assert metrics["sharpe"] == pytest.approx(net.mean() / net.std(ddof=1) * 52**0.5, rel=1e-10)
     assert metrics["cagr"] == pytest.approx(np.prod(1.0 + net) ** (52 / 100) - 1.0, rel=1e-10)
-
-
-@pytest.mark.parametrize(("frequency", "count"), [("B", 252), ("D", 252), ("W-FRI", 52), ("BME", 12)])
-def test_the_rhythm_is_read_off_the_dates(frequency, count):
-    assert periods_per_year_of(pd.date_range("2020-01-01", periods=60, freq=frequency)) == count
-
-
-def test_an_unknown_rhythm_is_refused():
-    with pytest.raises(BacktestError, match="periods_per_year"):
-        periods_per_year_of(pd.date_range("2020-01-01", periods=9, freq="15D"))
 
 
 def test_the_risk_free_rate_is_compounded_to_a_daily_one():
