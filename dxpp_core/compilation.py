@@ -1,4 +1,8 @@
-"""Decorators for compiled kernels: no GIL, compiled code kept on disk where that is possible."""
+"""Decorators for compiled kernels, of this package and of those that use it: no GIL, code kept on disk if possible.
+
+``compiled`` is for functions called from Python, ``inner`` for those that compiled functions call.  Under
+``NUMBA_DISABLE_JIT=1`` both leave the function as it is: the same results, slowly.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,26 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import filelock
 import numba
 import numpy as np
-from filelock import FileLock
 from numba import njit, typeof
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 __all__ = ["compiled", "inner"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Types = tuple[Any, ...]
 
 # Sums may be reordered (that is what lets them use vector registers); NaN and infinity keep their meaning.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 _NO_DOOR: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# Seconds that another process may take to compile: a kernel takes a minute, a busy machine several.
+_PATIENCE = 600.0
 
 
 def _named_after_sources(function: _Function) -> _Function:
@@ -48,16 +57,77 @@ def _writable(argument: Any) -> Any:
     return argument
 
 
-class _StoredKernel:
+class _NotStoredError(LookupError):
+    """There is no code for these types, or none that this machine can use."""
+
+
+class _Stored(FunctionCache):  # type: ignore[misc]  # numba comes without types
+    """The code in one folder, which is only read: Numba's own cache asks to write there as well."""
+
+    def load_overload(self, sig: _Types, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+        # Whatever a broken, foreign or unreadable file leads to: its code cannot be used.
+        except Exception as error:
+            raise _NotStoredError from error
+        if found is None:
+            raise _NotStoredError
+        return found
+
+    def save_overload(self, sig: _Types, data: Any) -> None:
+        """Nothing is written here."""
+
+
+class _Store(FunctionCache):  # type: ignore[misc]
+    """The first folder that can be written, to put code in that is made anew, in place of what may be there."""
+
+    def load_overload(self, sig: _Types, target_context: Any) -> None:
+        target_context.refresh()
+
+    def save_overload(self, sig: _Types, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            raise
+        except Exception:  # an index that cannot be read, in any of pickle's ways
+            self.flush()
+            super().save_overload(sig, data)
+
+
+def _reading(locator: Any) -> Any:
+    """One of Numba's ways to a folder, for a folder that need not be writable."""
+
+    class Reading(locator):  # type: ignore[misc]
+        def ensure_cache_path(self) -> None:
+            if not Path(self.get_cache_path()).is_dir():
+                raise FileNotFoundError(self.get_cache_path())
+
+    return Reading
+
+
+def _folders(function: Callable[..., Any]) -> list[_Stored]:
+    """Where code of this function may be stored: ``NUMBA_CACHE_DIR``, beside the module, the user's folder."""
+    found = []
+    for locator in CompileResultCacheImpl._locator_classes:
+        ways = type("_Ways", (CompileResultCacheImpl,), {"_locator_classes": [_reading(locator)]})
+        with suppress(RuntimeError, OSError):  # there is no such folder
+            found.append(type("_Folder", (_Stored,), {"_impl_class": ways})(function))
+    return found
+
+
+class _Kernel:
     """A compiled function that always runs the code that is on disk, also where it had to be compiled first.
 
     Code just compiled rounds differently in the last bits from the same code once stored and loaded, and within one
     process the two cannot be told apart.  So a process of its own compiles and stores what is missing, and every
-    process that computes loads it: all of them get the same numbers.
+    process that computes loads it: all of them get the same numbers.  Only where that cannot be had does a process
+    compile for itself.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.kernel = njit(_named_after_sources(function), nogil=True, cache=True, **_OPTIONS)
+        with suppress(OSError):  # sources that cannot be read cannot change either
+            function = _named_after_sources(function)
+        self.kernel = njit(function, nogil=True, **_OPTIONS)
         self._function = function
         self._ready = False
         self._lock = threading.Lock()
@@ -83,51 +153,108 @@ class _StoredKernel:
 
     def _prepare(self, arguments: tuple[Any, ...]) -> None:
         type_of: Callable[[Any], Any] = typeof
-        types = [type_of(argument) for argument in arguments]
-        content = pickle.dumps(tuple(types))
-        name = f"{self._function.__qualname__}-{zlib.crc32(content):08x}-{numba.__version__}.stored"
-        stored = Path(self.kernel.stats.cache_path) / name
-        # Several processes may meet the same new kernel at once: one compiles it, the others wait for that.
-        with FileLock(stored.with_suffix(".lock")):
-            if not stored.exists():
-                command = [sys.executable, "-m", __name__, self._function.__module__, self._function.__name__]
-                # Where the helper cannot run, this process compiles for itself, as Numba would.
-                if subprocess.run(command, input=content, check=False).returncode == 0:
-                    stored.touch()
-        if self._ready:
-            self.kernel.disable_compile(False)
-        self.kernel.compile(tuple(types))
+        types = tuple(type_of(argument) for argument in arguments)
+        self.kernel.disable_compile(False)
+        if not self._load(types):
+            trouble = self._compile_elsewhere(types)
+            if not self._load(types):
+                _tell_once(trouble or "stored code cannot be read back")
+                self._compile_here(types)
         self.kernel.disable_compile()
+
+    def _load(self, types: _Types) -> bool:
+        """Take stored code for these types, wherever it lies; nothing is written."""
+        for folder in _folders(self._function):
+            self.kernel._cache = folder
+            with suppress(_NotStoredError):
+                self.kernel.compile(types)
+                return True
+        return False
+
+    def _compile_elsewhere(self, types: _Types) -> str:
+        """Have a process of its own compile and store code for these types; what was in the way, if anything."""
+        try:
+            folder = Path(_Store(self._function).cache_path)
+        except (RuntimeError, OSError):  # Numba: "no locator available"
+            return "there is no folder that can be written"
+        if not sys.executable or getattr(sys, "frozen", False):
+            return "there is no Python to start a compiling process with"
+        # Several processes may meet the same new kernel at once: one compiles it, the others wait for that.
+        lock = filelock.FileLock(folder / f"{self._function.__qualname__}.lock", timeout=_PATIENCE)
+        # Without a lock (it belongs to another user, the file system has none) both compile, and store the same.
+        with suppress(OSError, NotImplementedError):
+            lock.acquire()
+        try:
+            return "" if lock.is_locked and self._load(types) else self._run_compiler(types)
+        finally:
+            with suppress(OSError):
+                lock.release()
+
+    def _run_compiler(self, types: _Types) -> str:
+        command = [sys.executable, "-m", __name__, self._function.__module__, self._function.__name__]
+        try:
+            ended = subprocess.run(
+                command, input=pickle.dumps(types), capture_output=True, check=False, timeout=_PATIENCE
+            )
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            return f"the compiling process cannot run ({error})"
+        if not ended.returncode:
+            return ""
+        last = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        return f"the compiling process ended with code {ended.returncode} ({last})"
+
+    def _compile_here(self, types: _Types) -> None:
+        """Compile in memory; processes to come find the code stored if that can be done."""
+        try:
+            self.kernel._cache = _Store(self._function)
+            self.kernel.compile(types)
+        except (RuntimeError, OSError):
+            # Where only storing it failed, the kernel has its code, and this asks for nothing more.
+            self.kernel._cache = njit(self._function)._cache
+            self.kernel.compile(types)
+
+    def compile_and_store(self, types: _Types) -> None:
+        """Compile for these types and store the code; errors of the compiler and of the disk go on."""
+        self.kernel._cache = _Store(self._function)
+        self.kernel.compile(types)
+
+
+_told = threading.Event()
+
+
+def _tell_once(trouble: str) -> None:
+    if not _told.is_set():
+        _told.set()
+        logging.getLogger(__name__).warning(
+            "compiled code is not stored: %s; compiling in memory, which takes up to a minute in every process "
+            "(NUMBA_CACHE_DIR names another folder)",
+            trouble,
+        )
 
 
 def compiled(function: _Function) -> _Function:
     """Compile a function that is called from Python; reuse code compiled by an earlier process.
 
-    Numba keeps its code beside the module, else in the user's cache folder (or in ``NUMBA_CACHE_DIR``). Where
-    neither can be written, the function is compiled anew by each process.
+    Numba keeps its code beside the module, else in the user's cache folder (or in ``NUMBA_CACHE_DIR``).  Code that
+    another user has stored in one of these is used where it can be read.  Where none can be written, or code cannot be
+    stored for another reason, each process compiles in memory, and a warning is logged once.
     """
-    kernel: Any
-    try:
-        kernel = _StoredKernel(function)
-    except RuntimeError:  # numba: "no locator available", i.e. no folder for the cache is writable
-        logging.getLogger(__name__).info("no writable folder for compiled code: compiling in memory")
-        kernel = njit(function, nogil=True, **_OPTIONS)
+    if numba.config.DISABLE_JIT:
+        return function
+    kernel: Any = _Kernel(function)
     checked: _Function = kernel
     return checked
 
 
 def inner(function: _Function) -> _Function:
-    """Compile a function that only compiled functions call: it becomes part of them, and needs no door to Python."""
+    """Compile a function that only compiled functions call: it becomes part of them and cannot be called from Python.
+
+    (Under ``NUMBA_DISABLE_JIT=1`` it can.)
+    """
     kernel: Any = njit(function, **_OPTIONS, **_NO_DOOR)
     checked: _Function = kernel
     return checked
 
 
-def _compile_and_store(module: str, function: str, content: bytes) -> None:
-    """Compile one function of one module for pickled argument types; Numba stores the code."""
-    kernel = getattr(importlib.import_module(module), function)
-    kernel.kernel.compile(pickle.loads(content))
-
-
 if __name__ == "__main__":
-    _compile_and_store(sys.argv[1], sys.argv[2], sys.stdin.buffer.read())
+    getattr(importlib.import_module(sys.argv[1]), sys.argv[2]).compile_and_store(pickle.load(sys.stdin.buffer))
