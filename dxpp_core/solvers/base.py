@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ProblemError, SolverNotFoundError
-
-__all__ = ["EMPTY", "Matrix", "RawSolution", "Solver", "SolverProblem", "Status", "find_solver", "register_solver"]
+__all__ = ["EMPTY", "Matrix", "RawSolution", "Solver", "SolverProblem", "Status"]
 
 Vector = NDArray[np.float64]
 # An array or a scipy.sparse.csc_matrix, which comes without types.
@@ -72,47 +70,3 @@ class Solver(Protocol):
     """A black-box solver: brings every residual of ``problem`` to ``tolerance``, absolute and relative."""
 
     def __call__(self, problem: SolverProblem, tolerance: float) -> RawSolution: ...
-
-
-_REGISTRY: dict[str, Solver] = {}
-
-
-def register_solver(name: str) -> Callable[[Solver], Solver]:
-    """Register a solver under a name, as a decorator.
-
-    Examples
-    --------
-    >>> from dxpp_core.solvers import RawSolution, register_solver
-    >>> @register_solver("unconstrained")
-    ... def unconstrained(problem, tolerance):
-    ...     return RawSolution(x=np.linalg.solve(problem.P, -problem.q))
-
-    Raises
-    ------
-    ProblemError
-        For ``"auto"``, which ``solve_qp`` knows as something else.
-    """
-    if name == "auto":
-        raise ProblemError("a solver cannot be called 'auto', which is solve_qp's default choice: choose another name")
-
-    def register(solver: Solver) -> Solver:
-        _REGISTRY[name] = solver
-        return solver
-
-    return register
-
-
-def find_solver(name: str | Solver) -> Solver:
-    """The solver registered under ``name``, or an adapter for the ``qpsolvers`` back end of that name."""
-    if not isinstance(name, str):
-        if not callable(name):
-            raise SolverNotFoundError(f"solver is {name!r}; it is a name or a callable")
-        return name
-    if name not in _REGISTRY:
-        from .qpsolvers import QPSolversAdapter, installed
-
-        if name not in installed():
-            known = ", ".join(sorted({*_REGISTRY, *installed()}))
-            raise SolverNotFoundError(f"no solver is called {name!r}; found here: {known}")
-        _REGISTRY[name] = QPSolversAdapter(name)
-    return _REGISTRY[name]
