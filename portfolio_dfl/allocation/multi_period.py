@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from dxpp_core.arguments import own_numbers
 from dxpp_core.tracing import outside_graphs
 from portfolio_dfl.allocation import black_box
 from portfolio_dfl.allocation.limits import Limit, Limits
@@ -142,7 +141,8 @@ def _constants(aversion: float, limit: float, rate: float, H: int, N: int) -> tu
 def _numbers(tensor: Tensor, *, copied: bool = False) -> _Array:
     """The tensor's own numbers, or a copy of them where that is asked for or they do not lie one after the other."""
     try:
-        array: _Array = own_numbers(tensor)
+        # Twice as fast as `numpy(force=True)`, which asks for more.
+        array: _Array = tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
     except RuntimeError:
         array = _forced_numbers(tensor)
     if not array.flags.c_contiguous:
