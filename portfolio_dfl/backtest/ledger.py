@@ -71,6 +71,11 @@ class Ledger:
         """Returns after costs, one a day."""
         return self.daily["net_return"]
 
+    @property
+    def holds_cash(self) -> bool:
+        """Whether the last column of the weights is cash; an asset may have its name where no cash is kept."""
+        return self.weights.shape[1] > self.trades.shape[1]
+
     def with_costs(self, *, cost_rate: float, fixed_cost: float = 0.0) -> Ledger:
         """The same holdings at other costs: what is held and traded does not depend on what trading costs."""
         _check_costs(cost_rate, fixed_cost)

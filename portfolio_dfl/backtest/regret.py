@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from portfolio_dfl.backtest.constrained import FirstStep
-from portfolio_dfl.backtest.ledger import CASH, Ledger
+from portfolio_dfl.backtest.ledger import Ledger
 from portfolio_dfl.errors import AllocationError, BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance, covariance_pieces
 
@@ -73,7 +73,7 @@ def decision_regret(
         If the ledger holds cash or other assets than the returns, or no day's realised covariance is known.
     """
     estimator = RollingCovariance(20, ridge=0.0) if realised is None else realised
-    if CASH in ledger.weights.columns:
+    if ledger.holds_cash:
         raise BacktestError("regret is defined for fully invested portfolios; this ledger holds cash")
     if not ledger.trades.columns.equals(returns.columns):
         raise BacktestError("the ledger and the returns are not for the same assets in the same order")

@@ -24,6 +24,7 @@ from portfolio_dfl.errors import DataError
 from portfolio_dfl.execution.process import ignored_warnings
 
 __all__ = [
+    "NAMED_SOURCES",
     "EmbeddedSource",
     "FileSource",
     "FrameSource",
@@ -32,6 +33,9 @@ __all__ = [
     "open_source",
     "yahoo_prices",
 ]
+
+#: Words that :func:`open_source` takes for a source, so that no snapshot can have them as its name.
+NAMED_SOURCES = (*EMBEDDED, "yahoo")
 
 _YAHOO = "https://query2.finance.yahoo.com"
 

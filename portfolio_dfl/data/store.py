@@ -17,7 +17,7 @@ from portfolio_dfl.data.comparison import TOLERANCE, Comparison, compare_prices
 from portfolio_dfl.data.inspection import CheckReport, check_prices, completeness
 from portfolio_dfl.data.page import write_page
 from portfolio_dfl.data.snapshot import SNAPSHOTS, Snapshot, freeze, open_snapshot, snapshot_folders
-from portfolio_dfl.data.sources import PriceSource, open_source
+from portfolio_dfl.data.sources import NAMED_SOURCES, PriceSource, open_source
 from portfolio_dfl.data.tidy import Day
 from portfolio_dfl.errors import DataError
 from portfolio_dfl.notebook import PrintedResult
@@ -154,8 +154,11 @@ def fetch_snapshot(
     Raises
     ------
     DataError
-        A source that cannot be reached or read (nothing is written then), or a folder that cannot be written.
+        A name that is a source's, a source that cannot be reached or read (nothing is written then), or a folder
+        that cannot be written.
     """
+    if name in NAMED_SOURCES:
+        raise DataError(f"{name} names a source, not a snapshot: call the snapshot otherwise")
     if isinstance(source, str):
         source = open_source(source, tickers=tickers, start=start, end=end)
     raw = source.load()

@@ -45,6 +45,11 @@ def test_almost_without_risk_aversion_the_best_is_the_asset_that_won(market):
     np.testing.assert_allclose(table["loss"], -market.loc[days].mean(axis=1), atol=1e-9)
 
 
+def test_an_asset_may_be_named_like_the_column_that_cash_would_be_kept_in(market):
+    renamed = market.rename(columns={market.columns[0]: "cash"})
+    np.testing.assert_array_equal(regret_of(EqualWeight(), renamed), regret_of(EqualWeight(), market))
+
+
 def test_days_whose_realised_covariance_is_not_known_yet_are_left_out(market):
     table = regret_of(EqualWeight(), market)
     assert table.index[0] == market.index[26]

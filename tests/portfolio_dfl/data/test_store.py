@@ -152,3 +152,10 @@ def test_the_page_opens_without_script_errors_and_without_network(tmp_path, fram
         browser.close()
     assert errors == []
     assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
+
+
+@pytest.mark.parametrize("word", ["embedded", "yahoo", "skfolio-factors"])
+def test_a_snapshot_cannot_have_the_name_of_a_source(word, tmp_path):
+    with pytest.raises(DataError, match=f"{word} names a source"):
+        fetch_snapshot("embedded", word, folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
