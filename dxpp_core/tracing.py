@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch.compiler import is_dynamo_compiling, is_exporting
 
 __all__ = ["outside_graphs"]
 
@@ -34,7 +35,7 @@ def outside_graphs(
         apart: list[Callable[..., Any]] = []
 
         def prepare() -> bool:
-            if refusal is not None and torch.compiler.is_exporting():
+            if refusal is not None and is_exporting():
                 raise refusal(_refused(name, "torch.export"))
             if not apart:
                 apart.append(torch.compiler.disable(function, reason=f"{name} {_REASON}"))
@@ -45,13 +46,13 @@ def outside_graphs(
 
         @functools.wraps(function)
         def entry(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-            if torch.compiler.is_dynamo_compiling() and prepare():
+            if is_dynamo_compiling() and prepare():
                 result: _Result = apart[0](*args, **kwargs)
                 return result
             if refusal is not None:
-                if torch.compiler.is_exporting():
+                if is_exporting():
                     raise refusal(_refused(name, "torch.export"))
-                if torch.jit.is_tracing():
+                if _is_jit_tracing():
                     raise refusal(_refused(name, "torch.jit.trace"))
             return function(*args, **kwargs)
 
@@ -60,6 +61,8 @@ def outside_graphs(
     return decorate
 
 
+# Without the questions that `torch.jit.is_tracing` asks before, at every call.
+_is_jit_tracing: Callable[[], bool] = getattr(torch._C, "_is_tracing", torch.jit.is_tracing)
 _REASON = "runs a solver on numbers, which a graph does not have"
 
 
