@@ -15,7 +15,8 @@ from ..matrices.base import RIDGE
 from ..matrices.compact import CompactFactor
 from ..program.units import ScaledVectors
 from .penalty import STIFFNESS
-from .refinement import ActiveRows, KKTSolution, hold, largest, refine, solve_by_kkt_factor
+from .refinement import ActiveRows, KKTSolution, hold, largest, refine
+from .stalled import solve_by_kkt_factor
 
 __all__ = [
     "CORRECTIONS",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ..matrices import System
 from ..program.units import ScaledVectors
 from .active_set import Point, strict_rows
-from .refinement import ActiveRows, KKTSolution, hold, refine, solve_by_kkt_factor
+from .refinement import ActiveRows, KKTSolution, hold, refine
+from .stalled import solve_by_kkt_factor
 
 __all__ = ["DifferentiabilityWarning", "dependent_rows", "loose_weak_rows"]
 

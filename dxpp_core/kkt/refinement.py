@@ -19,13 +19,10 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg.blas import idamax
-from scipy.sparse.linalg import LinearOperator, gmres, splu
 
 from ..errors import NonConvexError
 from ..matrices import Factor, System
-from ..matrices.base import RIDGE
 from ..matrices.compact import CompactFactor
 from .penalty import STIFFNESS
 
@@ -35,9 +32,6 @@ __all__ = [
     "hold",
     "largest",
     "refine",
-    "solve_by_kkt_factor",
-    "solve_by_least_squares",
-    "undetermined_directions",
 ]
 
 Vector = NDArray[np.float64]
@@ -46,14 +40,7 @@ Mask = NDArray[np.bool_]
 _STEPS = 14
 # A step of refinement that gains less than this has stalled.
 _PROGRESS = 0.25
-_KRYLOV = 40
 _SOFTER = 1e-2
-# Regularisation of the KKT matrix in the fallback, in units of the equilibrated program.
-_SHIFT = 1e-13
-# Search for undetermined directions: how many at most, powers of the inverse, and how little they may bend the program.
-_DIRECTIONS = 48
-_POWERS = 8
-_FLAT = 1e-9
 _EPS = float(np.finfo(np.float64).eps)
 _NOTHING = np.zeros(0)
 
@@ -126,18 +113,91 @@ def refine(
     """
     if start is None and isinstance(active.factor, CompactFactor):
         return _refine_compact(active, active.factor, g, d, d_box)
-    rows, box, kappa, free = active.rows, active.box, active.kappa, active.free
-    has_rows = rows.size > 0
+    state = _begin(system, active, g, d, d_box, start)
+    best = np.inf
+    for _ in range(_STEPS):
+        state.step()
+        if state.residual <= 2.0 * _EPS or not state.residual <= _PROGRESS * best:
+            break
+        best = state.residual
+    return state.solution()
+
+
+@dataclass(slots=True)
+class _Refinement:
+    """Where refinement stands: v and s, the residuals r₁ and r₂ that they leave, and what H⁻¹ is applied to next.
+
+    ``terms`` and ``size_v`` are the largest magnitudes so far among the terms of stationarity and in v: what the
+    residuals are measured against.
+    """
+
+    system: System
+    active: ActiveRows
+    v: Vector
+    s: Vector
+    r1: Vector
+    r2: Vector
+    rhs: Vector
+    terms: float
+    size_v: float
+    residual: float = np.inf
+    row_residual: float = np.inf
+
+    def step(self) -> None:
+        """One step of the iteration, and the residuals it leaves."""
+        dv = self.active.factor.solve(self.rhs)
+        curvature = self.system.P_dot(dv)
+        self.v += dv
+        self.r1 -= curvature
+        self.size_v = max(self.size_v, largest(dv))
+        self.row_residual = 0.0
+        if self.s.size:
+            self._step_of_multipliers(dv)
+        else:
+            self.rhs = _free_part(self.active, self.r1)
+        self.terms = max(self.terms, largest(_free_part(self.active, curvature)))
+        left = largest(_free_part(self.active, self.r1))
+        self.residual = max(left / (self.terms or 1.0), self.row_residual)
+
+    def _step_of_multipliers(self, dv: Vector) -> None:
+        self.r2 -= self.system.C_dot(dv)
+        self.r2 *= self.active.rows
+        ds = self.active.kappa * self.r2
+        self.s -= ds
+        # −back: what the change of the multipliers adds to stationarity.
+        back = self.system.Ct_dot(ds)
+        self.row_residual = largest(self.r2) / (self.size_v or 1.0)
+        self.r1 += back
+        self.rhs = _free_part(self.active, self.r1 + back)
+        self.terms = max(self.terms, largest(_free_part(self.active, back)))
+
+    def solution(self) -> KKTSolution:
+        s_box = None
+        if self.active.box is not None:
+            none_active = self.active.free is None
+            s_box = np.zeros(self.v.size) if none_active else np.where(self.active.box, self.r1, 0.0)
+        return KKTSolution(self.v, self.s, s_box, self.residual, self.row_residual)
+
+
+def _free_part(active: ActiveRows, vector: Vector) -> Vector:
+    """The vector with zeros at pinned variables; itself where there are none."""
+    return vector if active.free is None else vector * active.free
+
+
+def _begin(
+    system: System, active: ActiveRows, g: Vector, d: Vector | None, d_box: Vector | None, start: KKTSolution | None
+) -> _Refinement:
+    """The residuals of where refinement begins, and the right-hand side of its first step.
+
+    A point of the equilibrated program is measured against its units, which are one; a right-hand side against itself.
+    """
+    rows, has_rows = active.rows, active.rows.size > 0
     v, s = np.zeros(g.size) if start is None else start.v.copy(), np.zeros(rows.size)
-    if free is not None and box is not None:
-        v = v * free if d_box is None else np.where(box, d_box, v)
-    r1, r2 = -g, np.zeros(rows.size)
-    if has_rows and d is not None:
-        r2 = np.where(rows, d, 0.0)
-    # A point of the equilibrated program is measured against its units, which are one; a right-hand side against
-    # itself.
+    if active.free is not None and active.box is not None:
+        v = v * active.free if d_box is None else np.where(active.box, d_box, v)
+    r1, r2 = -g, np.where(rows, d, 0.0) if has_rows and d is not None else np.zeros(rows.size)
     terms = size_v = 0.0
-    if start is not None or (free is not None and d_box is not None):
+    if start is not None or (active.free is not None and d_box is not None):
         size_v = largest(v)
         r1 = r1 - system.P_dot(v)
         if has_rows:
@@ -147,48 +207,13 @@ def refine(
         if has_rows:
             s = np.where(rows, start.s, 0.0)
             r1 -= system.Ct_dot(s)
-    rhs = r1 if free is None else r1 * free
+    rhs = _free_part(active, r1)
     # What stiffnesses make of the rows' residuals is no term of the equations: it goes with the first step.
     terms = max(terms, largest(rhs))
     if has_rows and (d is not None or size_v > 0.0):
-        pull = system.Ct_dot(kappa * r2)
-        rhs = rhs + (pull if free is None else pull * free)
+        rhs = rhs + _free_part(active, system.Ct_dot(active.kappa * r2))
         size_v = max(size_v, largest(r2))
-    best_size = size = row_size = np.inf
-    for _ in range(_STEPS):
-        dv = active.factor.solve(rhs)
-        v += dv
-        Pdv = system.P_dot(dv)
-        r1 -= Pdv
-        size_v = max(size_v, largest(dv))
-        row_size = 0.0
-        if has_rows:
-            r2 -= system.C_dot(dv)
-            r2 *= rows
-            ds = kappa * r2
-            s -= ds
-            # −back: what the change of the multipliers adds to stationarity.
-            back = system.Ct_dot(ds)
-            row_size = largest(r2) / (size_v or 1.0)
-            r1 += back
-            rhs = r1 + back
-            if free is not None:
-                rhs *= free
-                back *= free
-            terms = max(terms, largest(back))
-        else:
-            rhs = r1 if free is None else r1 * free
-        if free is not None:
-            Pdv *= free
-        terms = max(terms, largest(Pdv))
-        size = max(largest(r1 if free is None else r1 * free) / (terms or 1.0), row_size)
-        if size <= 2.0 * _EPS or not size <= _PROGRESS * best_size:
-            break
-        best_size = size
-    s_box = None
-    if box is not None:
-        s_box = np.zeros(g.size) if free is None else np.where(box, r1, 0.0)
-    return KKTSolution(v, s, s_box, size, row_size)
+    return _Refinement(system, active, v, s, r1, r2, rhs, terms, size_v)
 
 
 def _refine_compact(
@@ -220,112 +245,3 @@ def _compact_kernel() -> tuple[Callable[..., tuple[float, float]], Callable[[int
     from ..kernels.compact import refine_compact, room_for
 
     return refine_compact, room_for
-
-
-def undetermined_directions(system: System, active: ActiveRows, g: Vector) -> Vector:
-    """Orthonormal directions [k, n] that ``g`` sees and along which x is not determined.
-
-    They span the part of ``g`` in the common null space of P, the active rows and the active bounds.  There H is
-    nothing but its ridge ε, so powers of ε H⁻¹ leave that part and remove the rest; each direction found is checked
-    against P and the rows themselves, which tells it from one of small curvature.
-    """
-    size = float(np.sqrt(g.dot(g)))
-    left, found = g, np.zeros((0, g.size))
-    for _ in range(_DIRECTIONS):
-        w = left
-        for _ in range(_POWERS):
-            w = RIDGE * active.factor.solve(w)
-            if active.box is not None:
-                w = np.where(active.box, 0.0, w)
-        w = w - found.T @ (found @ w)
-        length = float(np.sqrt(w.dot(w)))
-        if not length > 1e-9 * size:
-            break
-        w /= length
-        bend = float(np.abs(system.P_dot(w)).max())
-        if active.rows.size:
-            bend = max(bend, float(np.abs(np.where(active.rows, system.C_dot(w), 0.0)).max()))
-        if bend > _FLAT:
-            break
-        found = np.concatenate([found, w[None]])
-        left = left - w.dot(left) * w
-    return found
-
-
-def solve_by_kkt_factor(
-    system: System, active: ActiveRows, g: Vector, d: Vector | None, d_box: Vector | None, begin: KKTSolution
-) -> KKTSolution:
-    """The same system by a sparse LU factorisation of the KKT matrix itself, for what holds refinement up.
-
-    Nearly dependent rows and curvatures near the ridge of H converge slowly there.  Here the matrix is regularised by
-    1e-13 only, and GMRES (SciPy), with its factor as preconditioner, solves for corrections of recomputed residuals.
-    """
-    n = g.size
-    held = np.flatnonzero(active.rows)
-    held_box = np.zeros(0, dtype=np.intp) if active.box is None else np.flatnonzero(active.box)
-    B = sparse.vstack([system.sparse_rows()[held], sparse.identity(n, format="csr")[held_box]], format="csr")
-    m = B.shape[0]
-    P = system.sparse_P()
-    K = sparse.bmat([[P, B.T], [B, None]], format="csc") if m else sparse.csc_matrix(P)
-    shift = sparse.diags(np.concatenate([np.full(n, _SHIFT), np.full(m, -_SHIFT)]))
-    try:
-        factor = splu(sparse.csc_matrix(K + shift))
-    except RuntimeError:
-        return begin
-    preconditioner = LinearOperator(K.shape, factor.solve)
-    rhs_rows = np.zeros(held.size) if d is None else d[held]
-    rhs_box = np.zeros(held_box.size) if d_box is None else d_box[held_box]
-    target = np.concatenate([-g, rhs_rows, rhs_box])
-    size_target = float(np.abs(target).max(initial=0.0))
-
-    def left_by(u: Vector) -> tuple[Vector, float, float]:
-        """Residual, its size, and the size of the terms it is the difference of."""
-        curvature, pull = P @ u[:n], B.T @ u[n:]
-        left = target - np.concatenate([curvature + pull, B @ u[:n]])
-        terms = max(size_target, *(float(np.abs(part).max(initial=0.0)) for part in (curvature, pull)))
-        return left, float(np.abs(left).max(initial=0.0)), terms
-
-    best = np.concatenate([begin.v, begin.s[held], np.zeros(0) if begin.s_box is None else begin.s_box[held_box]])
-    left, size, terms = left_by(best)
-    for _ in range(_STEPS):
-        step = factor.solve(left)
-        new = left_by(best + step)
-        if not new[1] < 0.1 * size:
-            step, _ = gmres(K, left, M=preconditioner, rtol=1e-10, atol=0.0, restart=_KRYLOV, maxiter=1)
-            new = left_by(best + step)
-        if not new[1] < 0.5 * size:
-            break
-        best, (left, size, terms) = best + step, new
-    s, s_box = np.zeros(active.rows.size), np.zeros(n)
-    s[held], s_box[held_box] = best[n : n + held.size], best[n + held.size :]
-    row_residual = float(np.abs(left[n:]).max(initial=0.0)) / (float(np.abs(best[:n]).max()) or 1.0)
-    return KKTSolution(best[:n], s, None if active.box is None else s_box, size / (terms or 1.0), row_residual)
-
-
-def solve_by_least_squares(
-    system: System, active: ActiveRows, g: Vector, d: Vector | None, d_box: Vector | None
-) -> KKTSolution:
-    """The same system by an orthogonal factorisation of the KKT matrix itself: the last resort, O((n + m)³).
-
-    For nearly dependent rows, where refinement stalls; where the system has no solution, its least-squares solution of
-    smallest norm, which drops the part of g that no v can meet.
-    """
-    P, C = system.dense()
-    n, n_held = g.size, int(active.rows.sum())
-    held_box = np.zeros(0, dtype=np.intp) if active.box is None else np.flatnonzero(active.box)
-    B = np.concatenate([C[active.rows], np.eye(n)[held_box]])
-    rhs_rows = np.zeros(n_held) if d is None else d[active.rows]
-    rhs_box = np.zeros(held_box.size) if d_box is None else d_box[held_box]
-    K = np.block([[P, B.T], [B, np.zeros((B.shape[0], B.shape[0]))]])
-    rhs = np.concatenate([-g, rhs_rows, rhs_box])
-    U, sigma, Vt = np.linalg.svd(K)
-    keep = sigma > sigma[0] * K.shape[0] * _EPS
-    inverse = (Vt[keep].T / sigma[keep]) @ U[:, keep].T
-    solution = inverse @ rhs
-    for _ in range(3):
-        solution += inverse @ (rhs - K @ solution)
-    left = rhs - K @ solution
-    s, s_box = np.zeros(active.rows.size), np.zeros(n)
-    s[active.rows], s_box[held_box] = solution[n : n + n_held], solution[n + n_held :]
-    residual = largest(left) / (largest(rhs) or 1.0)
-    return KKTSolution(solution[:n], s, None if active.box is None else s_box, residual, residual)

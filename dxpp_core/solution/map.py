@@ -17,16 +17,8 @@ from ..errors import NotDifferentiableError, SolverAccuracyError
 from ..kkt.active_set import Certificate, Point, certify, strict_rows
 from ..kkt.differentiability import DifferentiabilityWarning, dependent_rows, loose_weak_rows
 from ..kkt.penalty import plugin_stiffness
-from ..kkt.refinement import (
-    ActiveRows,
-    KKTSolution,
-    hold,
-    largest,
-    refine,
-    solve_by_kkt_factor,
-    solve_by_least_squares,
-    undetermined_directions,
-)
+from ..kkt.refinement import ActiveRows, KKTSolution, hold, largest, refine
+from ..kkt.stalled import solve_by_kkt_factor, solve_by_least_squares, undetermined_directions
 from ..options import Options, Timings
 from ..program.problem import Element, QuadraticProgram
 from ..program.units import shrunk
