@@ -16,8 +16,9 @@ $(STAMP): pyproject.toml
 run: install
 	$(BIN)/portfolio-dfl run configs/quickstart.yaml
 
+# A process for each processor, and a file of tests in one process: its tests share studies, stores, clusters and browsers.
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 lint: install
 	$(BIN)/ruff check .
