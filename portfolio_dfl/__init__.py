@@ -1,1 +1,5 @@
-"""Decision-focused learning for portfolios: from prices to a report, trained through the optimiser."""
+"""Decision-focused portfolio studies."""
+
+from portfolio_dfl.strategies.table import TABLE as STRATEGIES  # which announces their names to configurations
+
+__all__ = ["STRATEGIES"]

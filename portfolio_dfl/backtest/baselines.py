@@ -25,6 +25,7 @@ __all__ = [
     "HistoricalMeanVariance",
     "MinimumVariance",
     "PerfectForesight",
+    "PlanPolicy",
     "RiskParity",
 ]
 
@@ -71,36 +72,26 @@ class BuyAndHold(_NothingToLearn):
         return equal_weights(held.size) if first else None
 
 
-@dataclass
-class MinimumVariance(_NothingToLearn):
-    """The study's plan without a forecast: least variance, long only, fully invested, within the turnover limit.
+@dataclass(kw_only=True)
+class PlanPolicy(_NothingToLearn):
+    """The study's multi-period plan for a forecast that nothing was trained for; :meth:`forecast` is what differs.
 
     Parameters
     ----------
-    covariance : CovarianceEstimator
-        Estimator of the covariance from the returns up to the decision.
-    turnover_limit : float or sequence of float
-        Largest ‖w − held‖₁ of a decision, for all stages of the plan or for each; ``inf`` for none.
-    limits : sequence of Limit
-        Of weights.
-    transaction_cost : float
-        c, cost of trading one unit that the plan counts: a trade is then made only where the variance it saves
-        over the horizon, times λ/2, is worth it.
-    horizon, risk_aversion, solver
-        Of the portfolio layer, as for the strategies that learn; λ matters only beside a cost.
+    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
+        Of the portfolio layer, as for the strategies that learn; ``inf`` is no turnover limit.
     """
 
-    covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
+    horizon: int = 1
+    risk_aversion: float = 10.0
     turnover_limit: float | Sequence[float] = np.inf
     limits: Sequence[Limit] = ()
     transaction_cost: float = 0.0
-    horizon: int = 1
-    risk_aversion: float = 10.0
     solver: str = "auto"
-    name: str = "minimum variance"
 
     def __post_init__(self) -> None:
-        _check_plan(self.horizon, 1)
+        if self.horizon < 1:
+            raise BacktestError(f"horizon must be at least 1 day, got {self.horizon}")
         self._first_step = FirstStep(
             risk_aversion=self.risk_aversion,
             turnover_limit=self.turnover_limit,
@@ -109,10 +100,38 @@ class MinimumVariance(_NothingToLearn):
             solver=self.solver,
         )
 
-    def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
-        """First step of the plan of least variance given the covariance of the last window."""
+    def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray] | None:
+        """Expected returns [H, N] of the days ahead and their covariance [N, N]; None where no day is left."""
+        raise NotImplementedError
+
+    def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray | None:
+        """First step of the plan for the forecast; no order without one."""
+        known = self.forecast(history)
+        return None if known is None else self._first_step(*known, held)
+
+
+@dataclass
+class MinimumVariance(PlanPolicy):
+    """The study's plan without a forecast: least variance, long only, fully invested, within the turnover limit.
+
+    With a transaction cost a trade is made only where the variance it saves over the horizon, times λ/2, is worth it;
+    λ matters only then.
+
+    Parameters
+    ----------
+    covariance : CovarianceEstimator
+        Estimator of the covariance from the returns up to the decision.
+    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
+        As of :class:`PlanPolicy`.
+    """
+
+    covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
+    name: str = field(default="minimum variance", kw_only=True)
+
+    def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+        """No return is expected; the covariance is that of the last window."""
         covariance = self.covariance(_recent(history, self.covariance.window))
-        return self._first_step(np.zeros((self.horizon, held.size)), covariance, held)
+        return np.zeros((self.horizon, len(covariance))), covariance
 
 
 @dataclass
@@ -147,7 +166,7 @@ class RiskParity(_NothingToLearn):
 
 
 @dataclass
-class HistoricalMeanVariance(_NothingToLearn):
+class HistoricalMeanVariance(PlanPolicy):
     """The study's mean-variance plan with the mean of past returns as the forecast of every day ahead.
 
     Parameters
@@ -157,38 +176,27 @@ class HistoricalMeanVariance(_NothingToLearn):
     mean_window : int
         Number of returns that the mean is taken over.
     horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
-        Of the portfolio layer, as for the strategies that learn.
+        As of :class:`PlanPolicy`.
     """
 
     covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
     mean_window: int = 120
-    horizon: int = 1
-    risk_aversion: float = 10.0
-    turnover_limit: float | Sequence[float] = np.inf
-    limits: Sequence[Limit] = ()
-    transaction_cost: float = 0.0
-    solver: str = "auto"
-    name: str = "historical mean"
+    name: str = field(default="historical mean", kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_plan(self.horizon, self.mean_window)
-        self._first_step = FirstStep(
-            risk_aversion=self.risk_aversion,
-            turnover_limit=self.turnover_limit,
-            limits=self.limits,
-            transaction_cost=self.transaction_cost,
-            solver=self.solver,
-        )
+        super().__post_init__()
+        if self.mean_window < 1:
+            raise BacktestError(f"mean_window must be at least 1 return, got {self.mean_window}")
 
-    def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
-        """First step of the plan for the mean of the last ``mean_window`` returns."""
+    def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+        """The mean of the last ``mean_window`` returns for each day; the covariance of the last window."""
         covariance = self.covariance(_recent(history, self.covariance.window))
         mean = _recent(history, self.mean_window).mean(axis=0)
-        return self._first_step(np.tile(mean, (self.horizon, 1)), covariance, held)
+        return np.tile(mean, (self.horizon, 1)), covariance
 
 
 @dataclass
-class PerfectForesight(_NothingToLearn):
+class PerfectForesight(PlanPolicy):
     """The same plan with the returns and the covariance that came true: a ceiling, not a strategy.
 
     It alone looks ahead, which ``foresight`` says. Where fewer days than the horizon are left the plan is as
@@ -201,38 +209,25 @@ class PerfectForesight(_NothingToLearn):
     realised : CovarianceEstimator
         Estimator of the covariance realised over its window after the decision.
     horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
-        Of the portfolio layer, as for the strategies that learn.
+        As of :class:`PlanPolicy`.
     """
 
     returns: pd.DataFrame
     realised: CovarianceEstimator = field(default_factory=lambda: RollingCovariance(20, ridge=0.0))
-    horizon: int = 1
-    risk_aversion: float = 10.0
-    turnover_limit: float | Sequence[float] = np.inf
-    limits: Sequence[Limit] = ()
-    transaction_cost: float = 0.0
-    solver: str = "auto"
-    name: str = "perfect foresight (ceiling)"
+    name: str = field(default="perfect foresight (ceiling)", kw_only=True)
 
     foresight: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_plan(self.horizon, 1)
+        super().__post_init__()
         if len(self.returns) < self.realised.window:
             raise BacktestError(
                 f"a realised covariance needs {self.realised.window} returns and there are {len(self.returns)}"
             )
         self._values = self.returns.to_numpy(dtype=np.float64)
-        self._first_step = FirstStep(
-            risk_aversion=self.risk_aversion,
-            turnover_limit=self.turnover_limit,
-            limits=self.limits,
-            transaction_cost=self.transaction_cost,
-            solver=self.solver,
-        )
 
-    def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray | None:
-        """First step of the plan for the returns to come; no order where none are to come."""
+    def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray] | None:
+        """The returns to come and their realised covariance; nothing where none are to come."""
         today = history.index[-1]
         if today not in self.returns.index:
             raise BacktestError(f"perfect foresight was not given the returns around {today.date()}")
@@ -241,8 +236,7 @@ class PerfectForesight(_NothingToLearn):
         if len(ahead) == 0:
             return None
         last = min(after + self.realised.window, len(self._values))
-        covariance = self.realised(self._values[last - self.realised.window : last])
-        return self._first_step(ahead, covariance, held)
+        return ahead, self.realised(self._values[last - self.realised.window : last])
 
 
 def _recent(history: pd.DataFrame, window: int) -> FloatArray:
@@ -253,10 +247,3 @@ def _recent(history: pd.DataFrame, window: int) -> FloatArray:
             "start later, or shorten the window"
         )
     return history.iloc[-window:].to_numpy(dtype=np.float64)
-
-
-def _check_plan(horizon: int, mean_window: int) -> None:
-    if horizon < 1:
-        raise BacktestError(f"horizon must be at least 1 day, got {horizon}")
-    if mean_window < 1:
-        raise BacktestError(f"mean_window must be at least 1 return, got {mean_window}")

@@ -7,7 +7,9 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
+
+from portfolio_dfl.config.names import one_of, strategy_names
 
 __all__ = [
     "AllocationConfig",
@@ -24,16 +26,7 @@ __all__ = [
     "TrainingConfig",
 ]
 
-Strategy = Literal[
-    "decision_focused",
-    "two_stage",
-    "equal_weight",
-    "buy_and_hold",
-    "minimum_variance",
-    "risk_parity",
-    "historical_mean_variance",
-    "perfect_foresight",
-]
+Strategy = Annotated[str, PlainValidator(one_of())]
 # What MLflow 3 keeps runs in.
 _STORES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
 Ticker = Annotated[str, Field(min_length=1)]
@@ -222,8 +215,8 @@ class BacktestConfig(Section):
     strategies: list[Strategy] = Field(
         default=["decision_focused", "two_stage", "equal_weight", "buy_and_hold", "minimum_variance"],
         min_length=1,
-        description="trained: decision_focused, two_stage; fixed rules: equal_weight, buy_and_hold, "
-        "minimum_variance, risk_parity, historical_mean_variance; in hindsight: perfect_foresight",
+        description=f"trained: {', '.join(strategy_names('trained'))}; fixed rules: "
+        f"{', '.join(strategy_names('rule'))}; in hindsight: {', '.join(strategy_names('hindsight'))}",
     )
     cost_rate: float = Field(default=5e-4, ge=0, lt=1, description="proportional cost of the amount traded")
     fixed_cost: float = Field(default=0.0, ge=0, lt=1, description="of one order, in units of the first wealth")
@@ -288,8 +281,8 @@ class SweepConfig(Section):
     )
     trials: int = Field(default=8, ge=1, description="configurations tried in all, resumed ones included")
     days: int = Field(default=250, ge=20, description="decision days before backtest.start that judge")
-    strategy: Literal["decision_focused", "two_stage"] = Field(
-        default="decision_focused", description="what is tuned: decision_focused | two_stage"
+    strategy: Annotated[str, PlainValidator(one_of("trained"))] = Field(
+        default="decision_focused", description=f"what is tuned: {' | '.join(strategy_names('trained'))}"
     )
     score: Literal["sharpe", "utility", "cagr"] = Field(
         default="utility", description="after costs, higher is better: utility | sharpe | cagr"

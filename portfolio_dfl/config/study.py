@@ -14,6 +14,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
+from portfolio_dfl.config.names import strategy_names
 from portfolio_dfl.config.sections import (
     AllocationConfig,
     BacktestConfig,
@@ -23,7 +24,6 @@ from portfolio_dfl.config.sections import (
     ExecutionConfig,
     ForecastingConfig,
     Section,
-    Strategy,
     SweepConfig,
     TrackingConfig,
     TrainingConfig,
@@ -35,7 +35,7 @@ from portfolio_dfl.notebook import PrintedResult
 __all__ = ["STRATEGIES", "StudyConfig", "assignments", "load_config"]
 
 #: Names of all strategies.
-STRATEGIES: tuple[str, ...] = get_args(Strategy)
+STRATEGIES: tuple[str, ...] = strategy_names()
 
 
 class StudyConfig(PrintedResult, Section):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -15,9 +13,9 @@ import pandas as pd
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from portfolio_dfl.strategies.table import Appearance
+
 __all__ = [
-    "Appearance",
-    "appearance",
     "asset_colours",
     "averaging_days",
     "cumulative_cost",
@@ -39,17 +37,6 @@ _WEIGHT_POINTS = 520
 # Of an axis in one line, on a telephone.
 _TITLE_LETTERS = 34
 
-_STRATEGIES = {
-    "decision_focused": ("Decision-focused", "#16528e", "solid", 2.6),
-    "two_stage": ("Two-stage", "#d1602f", "solid", 1.9),
-    "equal_weight": ("Equal weight", "#7b8088", "solid", 1.4),
-    "buy_and_hold": ("Buy and hold", "#a7a197", "dash", 1.6),
-    "minimum_variance": ("Minimum variance", "#2d8a6b", "solid", 1.4),
-    "risk_parity": ("Risk parity", "#8c64a8", "solid", 1.4),
-    "historical_mean_variance": ("Historical mean-variance", "#b98b1d", "solid", 1.4),
-    "perfect_foresight": ("Perfect foresight (ceiling)", "#23262b", "dot", 1.4),
-}
-_SPARE = ["#b0467b", "#3c9bb5", "#7c8c2b", "#5f62b8"]
 _ASSETS = [
     "#28557f",
     "#d98c5f",
@@ -64,24 +51,6 @@ _ASSETS = [
     "#4f9aa0",
     "#a5ad6b",
 ]
-
-
-@dataclass(frozen=True)
-class Appearance:
-    """How one strategy is named and drawn in every figure."""
-
-    label: str
-    colour: str
-    dash: str
-    width: float
-
-
-def appearance(strategy: str, seed: int | None = None) -> Appearance:
-    """Look of a strategy; seeds of one strategy share its colour."""
-    spare = _SPARE[crc32(strategy.encode()) % len(_SPARE)]
-    unknown = (strategy.replace("_", " ").capitalize(), spare, "solid", 1.6)
-    label, colour, dash, width = _STRATEGIES.get(strategy, unknown)
-    return Appearance(label if seed is None else f"{label}, seed {seed}", colour, dash, width)
 
 
 def asset_colours(tickers: Sequence[str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from portfolio_dfl.report.tables import (
     scores_meaning,
     scores_table,
 )
+from portfolio_dfl.strategies.table import Appearance, appearance
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["ReportContent", "StrategyRecord", "report_html", "wealth_from_start", "window_charts", "write_report"]
 
 _FLAGS_SHOWN = 60
-_CEILING = "perfect_foresight"
 # Strategies minimise different losses, so that these have an axis for each.
 _OWN_SCALE = ("train_loss", "validation_loss", "parameter_gradient_norm")
 _SHRINKAGES = ("shrinkage", "learned_shrinkage")
@@ -77,9 +77,9 @@ class StrategyRecord:
     weights: pd.DataFrame
 
     @property
-    def look(self) -> figures.Appearance:
+    def look(self) -> Appearance:
         """Name and colours in the figures."""
-        return figures.appearance(self.strategy, self.seed)
+        return appearance(self.strategy, self.seed)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def report_html(content: ReportContent) -> str:
 
 def _results(content: ReportContent) -> str:
     # Wealth in hindsight grows a thousandfold, and every real strategy would be one flat line below it.
-    drawn = [record for record in content.records if record.strategy != _CEILING] or list(content.records)
+    drawn = [record for record in content.records if not record.look.ceiling] or list(content.records)
     paths = {record.look.label: (record.look, wealth_from_start(record.daily)) for record in drawn}
     ceiling = "" if len(drawn) == len(content.records) else " The ceiling is left out."
     looks = {record.look.label: record.look for record in content.records}
@@ -319,7 +319,7 @@ def window_charts(content: ReportContent) -> Iterator[tuple[str, str, go.Figure]
             yield heading, caption, figures.window_metric(group, failed, share=share)
 
 
-def _window_lines(content: ReportContent, column: str) -> dict[str, tuple[figures.Appearance, pd.Series]]:
+def _window_lines(content: ReportContent, column: str) -> dict[str, tuple[Appearance, pd.Series]]:
     lines = {}
     for record in content.records:
         mine = content.windows[content.windows["strategy"] == record.strategy]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from portfolio_dfl.report.figures import Appearance
+from portfolio_dfl.strategies.table import Appearance
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest.evaluation import Metric
@@ -50,7 +50,7 @@ def metrics_table(metrics: pd.DataFrame, looks: Mapping[str, Appearance]) -> str
     for label, row in metrics.iterrows():
         look = looks.get(str(label))
         swatch = f'<span class="swatch" style="border-top-color:{look.colour}"></span>' if look else ""
-        main = ' class="main"' if str(label).startswith("Decision-focused") else ""
+        main = ' class="main"' if look and look.main else ""
         cells = "".join(f"<td>{_cell(row[name], known[name])}</td>" for name in SHOWN)
         rows.append(f"<tr{main}><td>{swatch}{escape(str(label))}</td>{cells}</tr>")
     return f"<table><thead><tr><th>Strategy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

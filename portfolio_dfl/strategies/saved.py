@@ -14,6 +14,7 @@ import pandas as pd
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, sum_line
+from portfolio_dfl.strategies.setting import resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
         window = read_window(folder / _WINDOW)
     except (OSError, EOFError, RuntimeError, UnpicklingError, UnicodeDecodeError) as error:
         raise _damaged(folder, str(error).partition("\n")[0]) from error
-    lane = next(lane for lane in lanes(config) if lane.slug == slug)
-    policy = build_trained_policy(config, lane, len(tickers))
+    every = lanes(config.backtest.strategies, config.training.seeds)
+    lane = next(lane for lane in every if lane.slug == slug)
+    policy = build_trained_policy(resolve_setting(config, len(tickers), trained=True), lane)
     policy.use(window)
     return policy, tickers
 

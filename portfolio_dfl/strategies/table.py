@@ -1,35 +1,94 @@
-"""From a configuration to strategies: what each name in ``backtest.strategies`` stands for."""
+"""The table of strategies: name, label, look, kind and builder of each in one place.
+
+A new strategy is one more entry of :data:`TABLE`, beside a builder if it needs one of its own. The module imports
+nothing heavy, for configurations learn the names from it as the package is imported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from zlib import crc32
 
-import numpy as np
-import pandas as pd
-
-from portfolio_dfl.config.study import StudyConfig
-from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.report.figures import appearance
+from portfolio_dfl.config.names import Kind, announce
 
 if TYPE_CHECKING:
-    from portfolio_dfl.allocation.limits import Limit
+    import pandas as pd
+
     from portfolio_dfl.backtest import Policy
-    from portfolio_dfl.risk import CovarianceEstimator
+    from portfolio_dfl.strategies.setting import StrategySetting
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
 __all__ = [
+    "TABLE",
+    "Appearance",
     "Lane",
-    "build_estimator",
-    "build_limits",
+    "Strategy",
+    "appearance",
     "build_policy",
     "build_trained_policy",
     "by_strategy",
+    "find_strategy",
     "lanes",
 ]
 
-TRAINED = ("decision_focused", "two_stage")
+
+@dataclass(frozen=True)
+class Appearance:
+    """How one strategy is named and drawn in every figure.
+
+    Attributes
+    ----------
+    label : str
+        In tables and figures.
+    colour, dash, width
+        Of its line.
+    main : bool
+        Whether studies are about it: tables set it off.
+    ceiling : bool
+        Whether it is out of scale with real strategies, for it knew the future.
+    """
+
+    label: str
+    colour: str
+    dash: str = "solid"
+    width: float = 1.4
+    main: bool = False
+    ceiling: bool = False
+
+
+#: Makes a policy from what a study's strategies are built from, the lane, and all returns of the walk, which are for
+#: strategies in hindsight alone.
+Builder = Callable[["StrategySetting", "Lane", "pd.DataFrame | None"], "Policy"]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One entry of the table.
+
+    Attributes
+    ----------
+    name : str
+        In configurations, files and records.
+    kind : {"trained", "rule", "hindsight"}
+        Whether it learns, is a rule that learns nothing, or looks at returns that were not known.
+    look : Appearance
+    build : callable
+        (setting, lane, returns) to a policy that is not trained yet.
+    averages_lookback : bool
+        Whether a rule needs ``forecasting.lookback`` returns before its first decision.
+    never_trades : bool
+        Whether it holds what it bought first: what the break-even cost of holding is taken against.
+    """
+
+    name: str
+    kind: Kind
+    look: Appearance
+    build: Builder
+    averages_lookback: bool = False
+    never_trades: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +117,12 @@ class Lane:
     @property
     def strategy_label(self) -> str:
         """Name in tables that hold one row a strategy, whatever its seeds."""
-        return appearance(self.strategy).label
+        return self.look.label
+
+    @property
+    def look(self) -> Appearance:
+        """How it is drawn, whatever its seed."""
+        return find_strategy(self.strategy).look
 
     @property
     def trained(self) -> bool:
@@ -68,21 +132,23 @@ class Lane:
     @property
     def foresight(self) -> bool:
         """Whether it looks at returns to come: a ceiling, not a strategy."""
-        return self.strategy == "perfect_foresight"
+        return find_strategy(self.strategy).kind == "hindsight"
+
+    @property
+    def never_trades(self) -> bool:
+        """Whether it holds what it bought first."""
+        return find_strategy(self.strategy).never_trades
 
 
-def lanes(config: StudyConfig) -> list[Lane]:
-    """All paths of a study, in the order of the configuration."""
-    seeds = config.training.seeds
+def lanes(strategies: Sequence[str], seeds: Sequence[int]) -> tuple[Lane, ...]:
+    """All paths of a study, in the order of its strategies; a trained one has a path for each seed."""
     found = []
-    for strategy in config.backtest.strategies:
-        if strategy in TRAINED:
-            for seed in seeds:
-                label = appearance(strategy, seed if len(seeds) > 1 else None).label
-                found.append(Lane(strategy, seed, label))
-        else:
-            found.append(Lane(strategy, None, appearance(strategy).label))
-    return found
+    for name in strategies:
+        entry = find_strategy(name)
+        for seed in seeds if entry.kind == "trained" else [None]:
+            several = seed is not None and len(seeds) > 1
+            found.append(Lane(name, seed, appearance(name, seed if several else None).label))
+    return tuple(found)
 
 
 def by_strategy(paths: Sequence[Lane]) -> dict[str, list[Lane]]:
@@ -93,127 +159,143 @@ def by_strategy(paths: Sequence[Lane]) -> dict[str, list[Lane]]:
     return groups
 
 
-def build_policy(config: StudyConfig, lane: Lane, returns: pd.DataFrame) -> Policy:
-    """A fresh policy; ``returns`` are looked at beyond the decision date by perfect foresight alone."""
-    from portfolio_dfl.backtest import baselines
-    from portfolio_dfl.risk import RollingCovariance
-
-    if lane.trained:
-        return build_trained_policy(config, lane, returns.shape[1])
-    allocation, name, estimator = config.allocation, lane.label, build_estimator(config)
-    plan: dict[str, Any] = {
-        "horizon": allocation.horizon,
-        "risk_aversion": allocation.risk_aversion,
-        "turnover_limit": np.inf if allocation.turnover_limit is None else allocation.turnover_limit,
-        "limits": build_limits(config, returns.shape[1]),
-        "transaction_cost": allocation.transaction_cost,
-        "solver": allocation.solver,
-    }
-    match lane.strategy:
-        case "equal_weight":
-            return baselines.EqualWeight(name=name)
-        case "buy_and_hold":
-            return baselines.BuyAndHold(name=name)
-        case "minimum_variance":
-            return baselines.MinimumVariance(estimator, name=name, **plan)
-        case "risk_parity":
-            largest = 1.0 if allocation.max_weight is None else allocation.max_weight
-            return baselines.RiskParity(
-                estimator, turnover_limit=allocation.first_turnover_limit, max_weight=largest, name=name
-            )
-        case "historical_mean_variance":
-            return baselines.HistoricalMeanVariance(
-                estimator, mean_window=config.forecasting.lookback, name=name, **plan
-            )
-        case "perfect_foresight":
-            realised = RollingCovariance(config.training.realised_window, ridge=0.0)
-            return baselines.PerfectForesight(returns, realised, name=name, **plan)
-        case unknown:
-            raise ConfigError(f"no strategy is named {unknown!r}")
-
-
-def build_trained_policy(config: StudyConfig, lane: Lane, n_assets: int) -> PredictOptimisePolicy:
-    """A policy that predicts and optimises, not yet trained."""
-    from dxpp_core.solvers import find_solver
-    from portfolio_dfl.allocation import MultiPeriodMeanVariance
-    from portfolio_dfl.forecasting import PredictorSpec
-    from portfolio_dfl.training.losses import build_loss
-    from portfolio_dfl.training.policies import DecisionFocusedPolicy, TwoStagePolicy
-    from portfolio_dfl.training.settings import TrainingSettings
-
-    training, allocation, forecasting = config.training, config.allocation, config.forecasting
-    if allocation.solver != "auto":
-        find_solver(allocation.solver)  # an unknown one is refused now, not after the training
-    two_stage = lane.strategy == "two_stage"
-    settings = TrainingSettings(
-        loss=build_loss(training.loss, training.loss_options),
-        method=training.two_stage if two_stage else "gradient",
-        initialise=training.initialise,
-        ridge=training.ridge,
-        epochs=training.epochs,
-        batch_size=training.batch_size,
-        learning_rate=training.learning_rate,
-        weight_decay=training.weight_decay,
-        gradient_clip=training.gradient_clip,
-        validation_samples=training.validation_samples,
-        patience=training.patience,
-    )
-    layer = MultiPeriodMeanVariance(
-        n_assets=n_assets,
-        horizon=allocation.horizon,
-        risk_aversion=allocation.risk_aversion,
-        turnover_limit=allocation.turnover_limit,
-        transaction_cost=allocation.transaction_cost,
-        limits=build_limits(config, n_assets),
-        solver=allocation.solver,
-    )
-    make = TwoStagePolicy if two_stage else DecisionFocusedPolicy
-    return make(
-        layer,
-        build_estimator(config),
-        predictor=PredictorSpec(forecasting.predictor, forecasting.options, forecasting.scaled),
-        lookback=forecasting.lookback,
-        realised_window=training.realised_window,
-        samples=training.samples,
-        expanding=training.expanding,
-        settings=settings,
-        seed=lane.seed or 0,
-        warm_start=training.warm_start,
-        risk_scaling=training.risk_scaling and not two_stage,
-        name=lane.label,
-    )
-
-
-def build_limits(config: StudyConfig, n_assets: int) -> list[Limit]:
-    """Limits of weights that plans obey beside long only.
+def find_strategy(name: str) -> Strategy:
+    """The entry of a strategy.
 
     Raises
     ------
     ConfigError
-        If no portfolio of so many assets is fully invested within them.
+        If there is none of that name.
     """
-    from portfolio_dfl.allocation.limits import BoxLimits
+    if name not in TABLE:
+        from portfolio_dfl.errors import ConfigError
 
-    largest = config.allocation.max_weight
-    if largest is None:
-        return []
-    if n_assets * largest < 1.0 - 1e-12:
-        raise ConfigError(
-            f"allocation.max_weight={largest:g} leaves {n_assets} assets with {n_assets * largest:.4g} of the wealth "
-            f"at most; raise it to {1.0 / n_assets:.4g} or more, use more data.tickers, or set it to null"
-        )
-    return [BoxLimits(0.0, largest)]
+        raise ConfigError(f"no strategy is named {name!r}; there are {', '.join(TABLE)}")
+    return TABLE[name]
 
 
-def build_estimator(config: StudyConfig) -> CovarianceEstimator:
-    """The covariance estimator that the configuration names."""
-    from portfolio_dfl.risk import OAS, EWMACovariance, LedoitWolf, RollingCovariance
+def appearance(strategy: str, seed: int | None = None) -> Appearance:
+    """Look of a strategy, of a stranger too; seeds of one strategy share its colour."""
+    if strategy in TABLE:
+        look = TABLE[strategy].look
+    else:
+        colour = _SPARE[crc32(strategy.encode()) % len(_SPARE)]
+        look = Appearance(strategy.replace("_", " ").capitalize(), colour, width=1.6)
+    return look if seed is None else replace(look, label=f"{look.label}, seed {seed}")
 
-    section = config.covariance
-    if section.estimator == "ewma":
-        return EWMACovariance(section.window, section.halflife, section.ridge)
-    if section.estimator == "ledoit_wolf":
-        return LedoitWolf(section.window)
-    if section.estimator == "oas":
-        return OAS(section.window)
-    return RollingCovariance(section.window, section.ridge)
+
+def build_policy(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None = None) -> Policy:
+    """A fresh policy; ``returns`` are looked at beyond the decision date in hindsight alone, which needs them."""
+    return find_strategy(lane.strategy).build(setting, lane, returns)
+
+
+def build_trained_policy(setting: StrategySetting, lane: Lane) -> PredictOptimisePolicy:
+    """A policy that predicts and optimises, not yet trained."""
+    from portfolio_dfl.training.policies import PredictOptimisePolicy
+
+    policy = build_policy(setting, lane)
+    if not isinstance(policy, PredictOptimisePolicy):
+        raise TypeError(f"strategy {lane.strategy} is in the table as one that learns, and its policy is not")
+    return policy
+
+
+def _decision_focused(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.training.policies import DecisionFocusedPolicy
+
+    return DecisionFocusedPolicy(
+        setting.layer(), setting.covariance, seed=lane.seed or 0, name=lane.label, **setting.training()
+    )
+
+
+def _two_stage(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.training.policies import TwoStagePolicy
+
+    options = setting.training()
+    options["settings"] = replace(options["settings"], method=setting.two_stage_method)
+    options["risk_scaling"] = False
+    return TwoStagePolicy(setting.layer(), setting.covariance, seed=lane.seed or 0, name=lane.label, **options)
+
+
+def _equal_weight(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.backtest.baselines import EqualWeight
+
+    return EqualWeight(name=lane.label)
+
+
+def _buy_and_hold(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.backtest.baselines import BuyAndHold
+
+    return BuyAndHold(name=lane.label)
+
+
+def _minimum_variance(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.backtest.baselines import MinimumVariance
+
+    return MinimumVariance(setting.covariance, name=lane.label, **setting.plan())
+
+
+def _risk_parity(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.backtest.baselines import RiskParity
+
+    largest = 1.0 if setting.max_weight is None else setting.max_weight
+    return RiskParity(
+        setting.covariance, turnover_limit=setting.first_turnover_limit, max_weight=largest, name=lane.label
+    )
+
+
+def _historical_mean_variance(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.backtest.baselines import HistoricalMeanVariance
+
+    return HistoricalMeanVariance(setting.covariance, mean_window=setting.lookback, name=lane.label, **setting.plan())
+
+
+def _perfect_foresight(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.backtest.baselines import PerfectForesight
+    from portfolio_dfl.risk import RollingCovariance
+
+    if returns is None:
+        raise TypeError(f"{lane.label} needs the returns that it looks ahead in")
+    realised = RollingCovariance(setting.realised_window, ridge=0.0)
+    return PerfectForesight(returns, realised, name=lane.label, **setting.plan())
+
+
+_SPARE = ["#b0467b", "#3c9bb5", "#7c8c2b", "#5f62b8"]
+
+_ENTRIES = (
+    Strategy(
+        "decision_focused",
+        "trained",
+        Appearance("Decision-focused", "#16528e", width=2.6, main=True),
+        _decision_focused,
+    ),
+    Strategy("two_stage", "trained", Appearance("Two-stage", "#d1602f", width=1.9), _two_stage),
+    Strategy("equal_weight", "rule", Appearance("Equal weight", "#7b8088"), _equal_weight),
+    Strategy(
+        "buy_and_hold",
+        "rule",
+        Appearance("Buy and hold", "#a7a197", "dash", 1.6),
+        _buy_and_hold,
+        never_trades=True,
+    ),
+    Strategy("minimum_variance", "rule", Appearance("Minimum variance", "#2d8a6b"), _minimum_variance),
+    Strategy("risk_parity", "rule", Appearance("Risk parity", "#8c64a8"), _risk_parity),
+    Strategy(
+        "historical_mean_variance",
+        "rule",
+        Appearance("Historical mean-variance", "#b98b1d"),
+        _historical_mean_variance,
+        averages_lookback=True,
+    ),
+    Strategy(
+        "perfect_foresight",
+        "hindsight",
+        Appearance("Perfect foresight (ceiling)", "#23262b", "dot", ceiling=True),
+        _perfect_foresight,
+    ),
+)
+
+#: Every strategy by name, in the order of tables that show all.
+TABLE: Mapping[str, Strategy] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+
+for _entry in _ENTRIES:
+    announce(_entry.name, _entry.kind)

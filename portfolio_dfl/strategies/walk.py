@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.strategies.table import Lane, build_policy
 
 if TYPE_CHECKING:
+    from portfolio_dfl.strategies.setting import StrategySetting
     from portfolio_dfl.training.policies import PredictOptimisePolicy
     from portfolio_dfl.training.window import TrainedWindow
 
@@ -35,19 +35,27 @@ class WalkTask:
 
     Attributes
     ----------
+    setting : StrategySetting
+    lane : Lane
     returns : DataFrame, shape (T, N)
         Simple returns up to the last one that a decision earns.
     start, end : Timestamp
         First and last decision date.
+    retrain_every : int
+        Decision dates from one retraining to the next.
+    lag : {0, 1}
+        Of the execution, see :func:`~portfolio_dfl.backtest.roll`.
     windows : sequence of TrainedWindow
         Of a trained strategy, one a retraining date.
     """
 
-    config: StudyConfig
+    setting: StrategySetting
     lane: Lane
     returns: pd.DataFrame
     start: pd.Timestamp
     end: pd.Timestamp
+    retrain_every: int
+    lag: int = 0
     windows: Sequence[TrainedWindow] = ()
 
 
@@ -78,7 +86,7 @@ def take_walk(task: WalkTask) -> Walk:
     from portfolio_dfl.training.policies import PredictOptimisePolicy
     from portfolio_dfl.training.reproducible import reproducible
 
-    policy = build_policy(task.config, task.lane, task.returns)
+    policy = build_policy(task.setting, task.lane, task.returns)
     if isinstance(policy, PredictOptimisePolicy):
         policy.adopt(task.windows)
     decisions: list[Decision] = []
@@ -88,8 +96,8 @@ def take_walk(task: WalkTask) -> Walk:
             task.returns,
             start=task.start,
             end=task.end,
-            retrain_every=task.config.training.retrain_every,
-            lag=task.config.backtest.lag,
+            retrain_every=task.retrain_every,
+            lag=task.lag,
             on_decision=decisions.append,
         )
     failures = pd.DataFrame(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import AllocationError
-from portfolio_dfl.strategies.table import Lane, build_estimator, build_limits, by_strategy
+from portfolio_dfl.strategies.table import Lane, by_strategy
 from portfolio_dfl.strategies.walk import Walk, window_frame
-from portfolio_dfl.study.span import Span
+from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.plan import StudyPlan
+from portfolio_dfl.study.result import StudyResult
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
     from portfolio_dfl.training.window import TrainedWindow
 
-__all__ = ["Judgement", "judge", "periods_per_year"]
+__all__ = ["judge"]
 
 # Below this a comparison has no interval.
 _FEWEST_DAYS = 10
@@ -27,51 +27,49 @@ _FEWEST_DAYS = 10
 _MOST_SHOWN = 12
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What walks amount to; the frames are those of :class:`~portfolio_dfl.study.result.StudyResult`."""
-
-    ledgers: dict[str, Ledger]
-    metrics: pd.DataFrame
-    costs: pd.DataFrame
-    scores: pd.DataFrame
-    comparison: pd.DataFrame | None
-    regrets: dict[str, pd.Series[float]]
-    covariances: pd.DataFrame
-    windows: pd.DataFrame
-    failures: pd.DataFrame
-
-
 def judge(
-    config: StudyConfig,
-    returns: pd.DataFrame,
-    span: Span,
+    plan: StudyPlan,
     windows: Mapping[Lane, Sequence[TrainedWindow]],
     walks: Sequence[Walk],
-) -> Judgement:
-    """Keep the books of every walk, at the same costs, and compare them."""
+    *,
+    folder: RunFolder,
+    facts: Mapping[str, str],
+) -> StudyResult:
+    """Keep the books of every walk, at the same costs, and compare them.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+    windows : mapping of Lane to sequence of TrainedWindow
+    walks : sequence of Walk
+    folder : RunFolder
+        Where the study is kept.
+    facts : mapping
+        Where the result comes from.
+    """
     from portfolio_dfl.backtest.costs import cost_levels
     from portfolio_dfl.backtest.evaluation import performance_table
 
-    per_year = periods_per_year(config, returns)
-    rate, aversion = config.evaluation.risk_free_rate, config.allocation.risk_aversion
-    earned = returns.loc[: span.last_return]
-    books = {walked.lane: _keep_books(config, walked, earned) for walked in walks}
-    regrets, lost = _regrets(config, books, returns)
-    covariances = _covariances(config, returns, span)
-    yearly = {"periods_per_year": per_year, "risk_free": rate, "risk_aversion": aversion}
+    rate, aversion = plan.evaluation.risk_free_rate, plan.setting.risk_aversion
+    yearly = {"periods_per_year": plan.periods_per_year, "risk_free": rate, "risk_aversion": aversion}
+    earned = plan.returns.loc[: plan.span.last_return]
+    books = {walked.lane: plan.ledger.keep(walked.targets, earned, walked.lane.label) for walked in walks}
+    regrets, lost = _regrets(plan, books)
+    covariances = _covariances(plan)
     metrics = performance_table(books.values(), **yearly)
     frames = [
         _with_held(window_frame(walked, windows[walked.lane], regrets[walked.lane], covariances), books[walked.lane])
         for walked in walks
         if walked.lane in windows
     ]
-    return Judgement(
+    return StudyResult(
+        config=plan.config,
+        lanes=tuple(walked.lane for walked in walks),
         ledgers={lane.label: book for lane, book in books.items()},
         metrics=metrics,
-        costs=cost_levels(list(books.values()), config.evaluation.cost_levels, **yearly),
-        scores=_scores(config, walks, books, regrets, metrics, per_year),
-        comparison=_comparison(config, books, regrets, per_year),
+        costs=cost_levels(list(books.values()), plan.evaluation.cost_levels, **yearly),
+        scores=_scores(plan, walks, books, regrets, metrics),
+        comparison=_comparison(plan, books, regrets),
         regrets={lane.label: regret for lane, regret in regrets.items()},
         covariances=covariances,
         windows=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
@@ -80,44 +78,20 @@ def judge(
             + lost,
             ignore_index=True,
         ),
+        flags=folder.flags(),
+        facts=facts,
+        folder=folder.path,
+        report=folder.path / "report.html",
     )
 
 
-def periods_per_year(config: StudyConfig, returns: pd.DataFrame) -> float:
-    """Rows a year that everything of a study is annualised by, as set or as the dates of all its returns tell.
-
-    Raises
-    ------
-    BacktestError
-        If it is not set and the dates have no known rhythm.
-    """
-    from portfolio_dfl.backtest.rhythm import resolved_periods_per_year
-
-    return resolved_periods_per_year(config.evaluation.periods_per_year, returns.index)
-
-
-def _keep_books(config: StudyConfig, walked: Walk, returns: pd.DataFrame) -> Ledger:
-    from portfolio_dfl.backtest import run_ledger
-
-    backtest = config.backtest
-    return run_ledger(
-        walked.targets,
-        returns,
-        cost_rate=backtest.cost_rate,
-        fixed_cost=backtest.fixed_cost,
-        lag=backtest.lag,
-        name=walked.lane.label,
-    )
-
-
-def _regrets(
-    config: StudyConfig, books: Mapping[Lane, Ledger], returns: pd.DataFrame
-) -> tuple[dict[Lane, pd.Series[float]], list[pd.DataFrame]]:
+def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, pd.Series[float]], list[pd.DataFrame]]:
     """Regret by day of every strategy; where hindsight has no answer, none, and why."""
     from portfolio_dfl.backtest.regret import decision_regret
     from portfolio_dfl.risk import RollingCovariance
 
-    window = config.training.realised_window
+    setting, returns = plan.setting, plan.returns
+    window = setting.realised_window
     none: pd.Series[float] = pd.Series(index=pd.DatetimeIndex([]), dtype=np.float64)
     found: dict[Lane, pd.Series[float]] = {}
     lost = []
@@ -129,11 +103,11 @@ def _regrets(
             table = decision_regret(
                 book,
                 returns,
-                risk_aversion=config.allocation.risk_aversion,
-                turnover_limit=config.allocation.first_turnover_limit,
-                limits=build_limits(config, returns.shape[1]),
+                risk_aversion=setting.risk_aversion,
+                turnover_limit=setting.first_turnover_limit,
+                limits=setting.limits,
                 realised=RollingCovariance(window, ridge=0.0),
-                solver=config.allocation.solver,
+                solver=setting.solver,
             )
         except AllocationError as error:  # takes nothing from the strategy
             row = {
@@ -149,26 +123,25 @@ def _regrets(
     return found, lost
 
 
-def _covariances(config: StudyConfig, returns: pd.DataFrame, span: Span) -> pd.DataFrame:
+def _covariances(plan: StudyPlan) -> pd.DataFrame:
     """Shrinkage and ridge that the covariance of every decision date really received."""
     from portfolio_dfl.risk import covariance_pieces
 
     used = pd.concat(
         [
             pd.DataFrame({"shrinkage": piece.shrinkage, "ridge": piece.ridge}, index=piece.dates)
-            for piece in covariance_pieces(returns, build_estimator(config))
+            for piece in covariance_pieces(plan.returns, plan.setting.covariance)
         ]
     )
-    return used.loc[used.index.intersection(span.dates)]
+    return used.loc[used.index.intersection(plan.span.dates)]
 
 
 def _scores(
-    config: StudyConfig,
+    plan: StudyPlan,
     walks: Sequence[Walk],
     books: Mapping[Lane, Ledger],
     regrets: Mapping[Lane, pd.Series[float]],
     metrics: pd.DataFrame,
-    per_year: float,
 ) -> pd.DataFrame:
     """Squared error beside regret, and what is left of an advantage after costs and trials; a row a strategy.
 
@@ -177,15 +150,15 @@ def _scores(
     from portfolio_dfl.backtest.costs import break_even_cost
     from portfolio_dfl.backtest.deflation import deflated_sharpe
 
-    section = config.evaluation
+    section = plan.evaluation
     tried = [lane for lane in books if not lane.foresight]
     sharpes = [float(value) for value in metrics.loc[[lane.label for lane in tried], "sharpe"] if np.isfinite(value)]
     rows = {}
     for walked in walks:
         lane, book = walked.lane, books[walked.lane]
         others = {
-            name: _counterpart(lane, strategy, list(books))
-            for name, strategy in (("cost", section.reference), ("holding", "buy_and_hold"))
+            "cost": _counterpart(lane, [other for other in books if other.strategy == section.reference]),
+            "holding": _counterpart(lane, [other for other in books if other.never_trades]),
         }
         deflated = np.nan
         if lane in tried and sharpes:
@@ -194,7 +167,7 @@ def _scores(
                 sharpes,
                 earlier_trials=section.earlier_trials,
                 risk_free=section.risk_free_rate,
-                periods_per_year=per_year,
+                periods_per_year=plan.periods_per_year,
             )
         rows[lane.label] = {
             "mse": _mean(walked.squared_errors),
@@ -211,22 +184,21 @@ def _scores(
     return table
 
 
-def _counterpart(lane: Lane, reference: str, others: Sequence[Lane]) -> Lane | None:
+def _counterpart(lane: Lane, candidates: Sequence[Lane]) -> Lane | None:
     """The reference's lane of the same seed, or its first; None for the reference itself and for the ceiling."""
-    if lane.strategy == reference or lane.foresight:
+    if lane.foresight or any(lane.strategy == other.strategy for other in candidates):
         return None
-    candidates = [other for other in others if other.strategy == reference]
     same = [other for other in candidates if other.seed == lane.seed]
-    return next(iter(same + candidates), None)
+    return next(iter([*same, *candidates]), None)
 
 
 def _comparison(
-    config: StudyConfig, books: Mapping[Lane, Ledger], regrets: Mapping[Lane, pd.Series[float]], per_year: float
+    plan: StudyPlan, books: Mapping[Lane, Ledger], regrets: Mapping[Lane, pd.Series[float]]
 ) -> pd.DataFrame | None:
     """Every strategy against the reference, each averaged over its seeds."""
     from portfolio_dfl.backtest.inference import Bootstrap, comparison_table
 
-    section = config.evaluation
+    section = plan.evaluation
     groups = by_strategy(list(books))
     reference = next((label for label, mine in groups.items() if mine[0].strategy == section.reference), None)
     days = next(iter(books.values())).daily
@@ -236,9 +208,9 @@ def _comparison(
     return comparison_table(
         {label: [books[lane] for lane in mine] for label, mine in groups.items()},
         reference,
-        risk_aversion=config.allocation.risk_aversion,
+        risk_aversion=plan.setting.risk_aversion,
         risk_free=section.risk_free_rate,
-        periods_per_year=per_year,
+        periods_per_year=plan.periods_per_year,
         regrets=known,
         bootstrap=Bootstrap(level=section.confidence, replications=section.bootstrap),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from portfolio_dfl.report.figures import appearance
 from portfolio_dfl.report.page import ReportContent, StrategyRecord, write_report
+from portfolio_dfl.strategies.table import appearance
 from portfolio_dfl.study.result import StudyResult
 
 __all__ = ["report_content", "write_study_report"]
@@ -86,7 +86,7 @@ def _lead(result: StudyResult) -> str:
 
 def _main_outcome(result: StudyResult) -> str:
     """Decision-focused training against the reference, in words that the interval allows."""
-    main = next((lane.strategy_label for lane in result.lanes if lane.strategy == "decision_focused"), None)
+    main = next((lane.strategy_label for lane in result.lanes if lane.look.main), None)
     table = result.comparison
     if main is None or table is None or (main, "sharpe") not in table.index:
         return ""

@@ -14,10 +14,10 @@ import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.report.figures import appearance
 from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
-from portfolio_dfl.strategies.table import Lane, by_strategy, lanes
+from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.tracking.mlflow_store import recorded_at
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
@@ -81,12 +81,12 @@ class StudyResult:
     @property
     def store(self) -> str:
         """MLflow's tracking URI."""
-        return self.facts["mlflow_store"]
+        return recorded_at(self.facts)[0]
 
     @property
     def run_id(self) -> str:
         """MLflow's parent run."""
-        return self.facts["mlflow_run"]
+        return recorded_at(self.facts)[1]
 
     @property
     def periods_per_year(self) -> float:
@@ -106,7 +106,7 @@ class StudyResult:
     def limits_note(self) -> str:
         """How far the strategy that is never traded drifted beyond a largest weight; nothing where it did not."""
         largest = self.config.allocation.max_weight
-        held = next((lane.label for lane in self.lanes if lane.strategy == "buy_and_hold"), None)
+        held = next((lane.label for lane in self.lanes if lane.never_trades), None)
         if largest is None or held is None:
             return ""
         reached = float(self.ledgers[held].weights.to_numpy().max())
@@ -245,7 +245,7 @@ class StudyResult:
         return metrics_text(pd.DataFrame(rows).set_axis(names, axis=0))
 
     def _repr_html_(self) -> str:
-        looks = {lane.label: appearance(lane.strategy) for lane in self.lanes}
+        looks = {lane.label: lane.look for lane in self.lanes}
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
         return (
             f"<p><b>{escape(self.config.name)}</b>, annualised by {self.periods_per_year:g} rows a year, report at "
@@ -278,7 +278,7 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
     if not (folder.path / "facts.json").is_file():
         raise TrackingError(f"run {folder.name} has not finished; `portfolio-dfl resume {folder.name}` continues it")
     config = folder.config()
-    found = tuple(lanes(config))
+    found = lanes(config.backtest.strategies, config.training.seeds)
     ledgers = {}
     for lane in found:
         books = {part: folder.read_frame(f"strategies/{lane.slug}/{part}") for part in ("daily", "weights", "trades")}

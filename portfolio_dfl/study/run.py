@@ -16,16 +16,14 @@ from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
 from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
-from portfolio_dfl.strategies.table import Lane, build_limits, build_trained_policy, lanes
+from portfolio_dfl.strategies.table import Lane
 from portfolio_dfl.study.folder import RunFolder
-from portfolio_dfl.study.judgement import periods_per_year
+from portfolio_dfl.study.plan import StudyPlan, resolve_plan
 from portfolio_dfl.study.result import StudyResult
-from portfolio_dfl.study.span import Span, decision_span, load_panel
 from portfolio_dfl.study.stages import Progress, evaluate, record, train, walk
 from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
 
 if TYPE_CHECKING:
-    from portfolio_dfl.data.panel import PricePanel
     from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = [
@@ -75,8 +73,8 @@ def run_study(config: StudyConfig, *, progress: Progress | None = None) -> Study
     PortfolioError
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
-    folder, panel, span = _prepare(config)
-    return _complete(config, folder, panel, span, progress)
+    plan = resolve_plan(config)
+    return _complete(plan, _begin(plan), progress)
 
 
 def train_study(config: StudyConfig, *, progress: Progress | None = None) -> TrainedStudy:
@@ -84,10 +82,10 @@ def train_study(config: StudyConfig, *, progress: Progress | None = None) -> Tra
 
     Parameters and errors as :func:`run_study`.
     """
-    folder, panel, span = _prepare(config)
-    execution = config.execution
-    with _tracked(config, folder, panel) as (_, _, children), connected(execution.backend, execution.address):
-        windows = train(config, folder, panel.returns, span, children, progress or _silent)
+    plan = resolve_plan(config)
+    folder, execution = _begin(plan), plan.execution
+    with _tracked(plan, folder) as (_, _, children), connected(execution.backend, execution.address):
+        windows = train(plan, folder, children, progress or _silent)
     return TrainedStudy(folder.path, {lane.label: tuple(mine) for lane, mine in windows.items()})
 
 
@@ -131,64 +129,54 @@ def resume_study(
     from portfolio_dfl.data.panel import PricePanel
 
     folder = RunFolder.open(run, root)
-    config = folder.config().override(list(overrides))
-    if config.model_copy(update={"execution": folder.config().execution}) != folder.config():
+    recorded = folder.config()
+    config = recorded.override(list(overrides))
+    if config.model_copy(update={"execution": recorded.execution}) != recorded:
         raise ConfigError("a study that goes on may change where it runs, execution.*, and nothing else")
-    panel = PricePanel(folder.prices())
-    span = decision_span(config, panel.returns)
-    return _complete(config, folder, panel, span, progress)
+    plan = resolve_plan(recorded, PricePanel(folder.prices()), execution=config.execution)
+    return _complete(plan, folder, progress)
 
 
-def _prepare(config: StudyConfig) -> tuple[RunFolder, PricePanel, Span]:
-    panel = load_panel(config)
-    span = decision_span(config, panel.returns)
-    for lane in lanes(config):  # settings that contradict each other are heard of before anything is written
-        if lane.trained:
-            build_trained_policy(config, lane, len(panel.tickers))
-    build_limits(config, len(panel.tickers))  # rules that learn nothing have limits too
-    periods_per_year(config, panel.returns)
-    _open_store(config)  # nor is anything written while no store answers
-    return RunFolder.create(config, panel.prices, panel.report.to_frame()), panel, span
+def _begin(plan: StudyPlan) -> RunFolder:
+    """A folder for a study that begins; nothing is written while no store answers."""
+    _open_store(plan.config)
+    return RunFolder.create(plan.config, plan.panel.prices, plan.panel.report.to_frame())
 
 
-def _complete(
-    config: StudyConfig, folder: RunFolder, panel: PricePanel, span: Span, progress: Progress | None
-) -> StudyResult:
-    """Do what is not done yet, in a run folder that exists; ``config`` may differ from its own in ``execution``."""
-    begin, show, recorded = time.perf_counter(), progress or _silent, folder.config()
-    with _tracked(recorded, folder, panel) as (parent, facts, children):
-        with connected(config.execution.backend, config.execution.address):
-            windows = train(config, folder, panel.returns, span, children, show)
-            walks = walk(config, panel.returns, span, windows, show)
-        result = evaluate(recorded, folder, panel.returns, span, windows, walks, facts, parent)
+def _complete(plan: StudyPlan, folder: RunFolder, progress: Progress | None) -> StudyResult:
+    """Do what is not done yet, in a run folder that exists."""
+    begin, show = time.perf_counter(), progress or _silent
+    with _tracked(plan, folder) as (parent, facts, children):
+        with connected(plan.execution.backend, plan.execution.address):
+            windows = train(plan, folder, children, show)
+            walks = walk(plan, windows, show)
+        result = evaluate(plan, folder, windows, walks, facts, parent)
         record(result, folder, windows, children, parent, time.perf_counter() - begin)
     return result
 
 
 @contextmanager
-def _tracked(
-    config: StudyConfig, folder: RunFolder, panel: PricePanel
-) -> Iterator[tuple[TrackedRun, dict[str, str], dict[Lane, TrackedRun]]]:
+def _tracked(plan: StudyPlan, folder: RunFolder) -> Iterator[tuple[TrackedRun, dict[str, str], dict[Lane, TrackedRun]]]:
     """The study's MLflow runs, opened again where they exist: the parent, its facts, a child a strategy."""
+    config = plan.config
     store = _open_store(config)
     facts = {
         "run": folder.name,
         "data": config.data.source,
-        "data_sha256": panel.sha256,
-        "periods_per_year": f"{periods_per_year(config, panel.returns):.12g}",
+        "data_sha256": plan.panel.sha256,
+        "periods_per_year": f"{plan.periods_per_year:.12g}",
         "git_commit": git_commit(),
         "solver": config.allocation.solver,
         **versions(),
     }
-    tags = {"kind": "study", "run_folder": folder.name, "mlflow.source.name": "portfolio-dfl", **facts}
+    tags = {"kind": "study", "run_folder": folder.name, **facts}
     with closed_on_signal(), folder.held(), _continued_by(folder), ExitStack() as stack:
         earlier = store.find_run({"run_folder": folder.name})
-        parent = stack.enter_context(tracked_run(store, folder.name, resume=earlier, tags=tags))
+        parent = stack.enter_context(tracked_run(store, folder.name, resume=earlier, tags=tags, source="portfolio-dfl"))
         parent.log_params(config.flat())
         parent.log_file(folder.path / "config.yaml")
         children = {
-            lane: stack.enter_context(_child(store, parent, lane, resumed=earlier is not None))
-            for lane in lanes(config)
+            lane: stack.enter_context(_child(store, parent, lane, resumed=earlier is not None)) for lane in plan.lanes
         }
         yield parent, facts, children
 
@@ -214,7 +202,7 @@ def _child(store: StudyStore, parent: TrackedRun, lane: Lane, *, resumed: bool) 
     tags: dict[str, object] = {"kind": "strategy", "strategy": lane.strategy, "lane": lane.slug}
     if lane.seed is not None:
         tags["seed"] = lane.seed
-    earlier = store.find_run({"mlflow.parentRunId": parent.run_id, "lane": lane.slug}) if resumed else None
+    earlier = store.find_run({"lane": lane.slug}, parent=parent) if resumed else None
     with tracked_run(store, lane.slug, parent=parent, resume=earlier, tags=tags) as run:
         yield run
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import ConfigError, DataError
-from portfolio_dfl.strategies.table import lanes
+from portfolio_dfl.strategies.table import find_strategy
 
 if TYPE_CHECKING:
     from portfolio_dfl.data.panel import PricePanel
@@ -70,7 +70,7 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
             f"most of them for {_largest_need(config)}: lower it, or use more data"
         )
     ahead = {"allocation.horizon": config.allocation.horizon}
-    if "perfect_foresight" in config.backtest.strategies:
+    if any(find_strategy(name).kind == "hindsight" for name in config.backtest.strategies):
         ahead["training.realised_window"] = config.training.realised_window
     for key, length in ahead.items():
         if length > len(days):
@@ -110,11 +110,11 @@ def first_decision(config: StudyConfig) -> int:
 
 
 def _trains(config: StudyConfig) -> bool:
-    return any(lane.trained for lane in lanes(config))
+    return any(find_strategy(name).kind == "trained" for name in config.backtest.strategies)
 
 
 def _averages_the_past(config: StudyConfig) -> bool:
-    return "historical_mean_variance" in config.backtest.strategies
+    return any(find_strategy(name).averages_lookback for name in config.backtest.strategies)
 
 
 def _largest_need(config: StudyConfig) -> str:

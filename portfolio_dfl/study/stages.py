@@ -6,16 +6,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import pandas as pd
-
-from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.execution.fan_out import fan_out
-from portfolio_dfl.strategies.table import Lane, build_trained_policy, lanes
+from portfolio_dfl.strategies.table import Lane
 from portfolio_dfl.strategies.walk import JUDGED_LATER, Walk, WalkTask, take_walk, window_metrics
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.judgement import judge
+from portfolio_dfl.study.plan import StudyPlan
 from portfolio_dfl.study.result import StudyResult
-from portfolio_dfl.study.span import Span
 from portfolio_dfl.tracking.mlflow_store import TrackedRun
 
 if TYPE_CHECKING:
@@ -30,14 +27,7 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 
-def train(
-    config: StudyConfig,
-    folder: RunFolder,
-    returns: pd.DataFrame,
-    span: Span,
-    children: Mapping[Lane, TrackedRun],
-    show: Progress,
-) -> Windows:
+def train(plan: StudyPlan, folder: RunFolder, children: Mapping[Lane, TrackedRun], show: Progress) -> Windows:
     """Train every window of every trained strategy and seed; those the folder holds are taken from there.
 
     With a warm start a window needs the one before it, so that only strategies and seeds run side by side.
@@ -45,22 +35,22 @@ def train(
     from portfolio_dfl.training.walk_forward import retraining_dates
     from portfolio_dfl.training.window import train_window
 
-    trained = [lane for lane in lanes(config) if lane.trained]
-    planners = {lane: build_trained_policy(config, lane, returns.shape[1]) for lane in trained}
-    dates = retraining_dates(span.dates, config.training.retrain_every)
+    planners, trained = plan.policies, list(plan.policies)
+    one_after_another = any(planner.warm_start for planner in planners.values())
+    dates = retraining_dates(plan.span.dates, plan.retrain_every)
     finished = folder.load_windows()
     logged = {lane: children[lane].logged_steps("seconds") for lane in trained}
     outcome: dict[tuple[Lane, int], TrainedWindow] = {}
     numbered = list(enumerate(dates))
-    for together in [[pair] for pair in numbered] if config.training.warm_start else [numbered]:
+    for together in [[pair] for pair in numbered] if one_after_another else [numbered]:
         places = [(lane, number) for number, _ in together for lane in trained]
-        tasks = {(lane, number): planners[lane].task(returns.loc[: dates[number]]) for lane, number in places}
+        tasks = {(lane, number): planners[lane].task(plan.returns.loc[: dates[number]]) for lane, number in places}
         keys = {place: task.key for place, task in tasks.items()}
         outcome |= {place: finished[key] for place, key in keys.items() if key in finished}
         missing = [place for place in places if place not in outcome]
         show("Training windows", len(outcome), len(trained) * len(dates))
         names = [f"training {lane.label} on {dates[number].date()}" for lane, number in missing]
-        for position, window in _spread(config, train_window, [tasks[place] for place in missing], names):
+        for position, window in _spread(plan, train_window, [tasks[place] for place in missing], names):
             lane, number = missing[position]
             folder.save_window(window)
             outcome[lane, number] = window
@@ -68,7 +58,7 @@ def train(
                 children[lane].log_metrics(window_metrics(window), step=number)
                 logged[lane].add(number)
             show("Training windows", len(outcome), len(trained) * len(dates))
-        if config.training.warm_start:
+        if one_after_another:
             for lane, number in places:
                 planners[lane].use(outcome[lane, number])
     windows = {lane: [outcome[lane, number] for number in range(len(dates))] for lane in trained}
@@ -78,24 +68,33 @@ def train(
     return windows
 
 
-def walk(config: StudyConfig, returns: pd.DataFrame, span: Span, windows: Windows, show: Progress) -> list[Walk]:
+def walk(plan: StudyPlan, windows: Windows, show: Progress) -> list[Walk]:
     """Let every strategy decide on every date of the span."""
+    first, last = plan.span.dates[0], plan.span.dates[-1]
     tasks = [
-        WalkTask(config, lane, returns, span.dates[0], span.dates[-1], windows.get(lane, [])) for lane in lanes(config)
+        WalkTask(
+            plan.setting,
+            lane,
+            plan.returns,
+            first,
+            last,
+            retrain_every=plan.retrain_every,
+            lag=plan.ledger.lag,
+            windows=windows.get(lane, []),
+        )
+        for lane in plan.lanes
     ]
     walks: dict[int, Walk] = {}
     show("Backtest", 0, len(tasks))
-    for position, result in _spread(config, take_walk, tasks, [f"backtesting {task.lane.label}" for task in tasks]):
+    for position, result in _spread(plan, take_walk, tasks, [f"backtesting {task.lane.label}" for task in tasks]):
         walks[position] = result
         show("Backtest", len(walks), len(tasks))
     return [walks[position] for position in range(len(tasks))]
 
 
 def evaluate(
-    config: StudyConfig,
+    plan: StudyPlan,
     folder: RunFolder,
-    returns: pd.DataFrame,
-    span: Span,
     windows: Windows,
     walks: Sequence[Walk],
     facts: Mapping[str, str],
@@ -104,16 +103,7 @@ def evaluate(
     """Judge the walks and write the report."""
     from portfolio_dfl.study.page import write_study_report
 
-    judgement = judge(config, returns, span, windows, walks)
-    result = StudyResult(
-        config=config,
-        lanes=tuple(walked.lane for walked in walks),
-        **vars(judgement),
-        flags=folder.flags(),
-        facts={**facts, "mlflow_store": parent.store.uri, "mlflow_run": parent.run_id},
-        folder=folder.path,
-        report=folder.path / "report.html",
-    )
+    result = judge(plan, windows, walks, folder=folder, facts={**facts, **parent.facts})
     write_study_report(result)
     return result
 
@@ -189,9 +179,9 @@ def _record_model(
 
 
 def _spread(
-    config: StudyConfig, function: Callable[[Argument], Result], arguments: Sequence[Argument], names: Sequence[str]
+    plan: StudyPlan, function: Callable[[Argument], Result], arguments: Sequence[Argument], names: Sequence[str]
 ) -> Iterator[tuple[int, Result]]:
-    execution = config.execution
+    execution = plan.execution
     return fan_out(
         function,
         arguments,

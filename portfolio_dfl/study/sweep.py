@@ -25,9 +25,10 @@ from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.execution.process import SharedChange, log_level
-from portfolio_dfl.strategies.table import build_limits, build_trained_policy, lanes
+from portfolio_dfl.strategies.setting import build_limits, resolve_setting
+from portfolio_dfl.strategies.table import build_trained_policy, lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
-from portfolio_dfl.study.judgement import periods_per_year
+from portfolio_dfl.study.plan import LedgerRule, periods_per_year
 from portfolio_dfl.study.span import decision_span, first_decision, load_panel
 from portfolio_dfl.study.stages import Progress
 from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
@@ -133,20 +134,16 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     start, end : Timestamp
         First and last decision date.
     """
-    from portfolio_dfl.backtest import run_ledger
     from portfolio_dfl.backtest.evaluation import performance
 
     if int(known.index.searchsorted(start)) + 1 < first_decision(config):
         return float("nan")
+    tuned = lanes([config.sweep.strategy], config.training.seeds)
+    setting, rule = resolve_setting(config, known.shape[1], trained=True), LedgerRule.of(config)
     scores = []
-    for lane in lanes(config):
-        if lane.strategy != config.sweep.strategy:
-            continue
-        backtest = config.backtest
-        walked = take_walk(WalkTask(config, lane, known, start, end))
-        book = run_ledger(
-            walked.targets, known, cost_rate=backtest.cost_rate, fixed_cost=backtest.fixed_cost, lag=backtest.lag
-        )
+    for lane in tuned:
+        task = WalkTask(setting, lane, known, start, end, config.training.retrain_every, rule.lag)
+        book = rule.keep(take_walk(task).targets, known)
         measures = performance(
             book,
             periods_per_year=periods_per_year(config, known),
@@ -182,7 +179,9 @@ def _validation(
             f"sweep.days {config.sweep.days} before {first.date()} leave {max(begin + 1, 0)} returns where the first "
             f"decision needs {needed}; use fewer days or a later backtest.start"
         )
-    build_trained_policy(config, lanes(_changed(config, {}))[0], returns.shape[1])  # or no trial could be judged
+    tuned = lanes([config.sweep.strategy], config.training.seeds)
+    setting = resolve_setting(config, returns.shape[1], trained=True)
+    build_trained_policy(setting, tuned[0])  # or no trial could be judged
     for variant in variants:
         build_limits(variant, returns.shape[1])
     return known, known.index[begin], known.index[last]
@@ -250,7 +249,7 @@ def _open_study(folder: Path, name: str) -> optuna.Study:
 def _record(store: StudyStore, parent: TrackedRun, study: optuna.Study) -> None:
     """A child run for every judged trial."""
     for number, trial in enumerate(_judged(study)):
-        resume = store.find_run({"mlflow.parentRunId": parent.run_id, "trial": str(number)})
+        resume = store.find_run({"trial": str(number)}, parent=parent)
         tags = {"trial": number}
         with tracked_run(store, f"trial {number}", parent=parent, resume=resume, tags=tags) as run:
             run.log_params(trial.params)

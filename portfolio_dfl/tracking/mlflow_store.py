@@ -26,7 +26,7 @@ from portfolio_dfl.execution.process import SharedChange, variable
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["StoreError", "StudyStore", "TrackedRun", "download_model", "open_store", "tracked_run"]
+__all__ = ["StoreError", "StudyStore", "TrackedRun", "download_model", "open_store", "recorded_at", "tracked_run"]
 
 # The store's own limits on one request.
 _METRICS_A_BATCH = 1000
@@ -37,6 +37,10 @@ _SERVER_PATIENCE_S = 10.0
 # Stores that leave it to their users where artifacts lie: MLflow's own choice is the working directory.
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 _ERROR = "error"
+# Tags that MLflow itself reads.
+_PARENT, _SOURCE = "mlflow.parentRunId", "mlflow.source.name"
+# Under which a study's facts tell where its records are.
+_STORE_FACT, _RUN_FACT = "mlflow_store", "mlflow_run"
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
@@ -66,8 +70,10 @@ class StudyStore:
         file = self.uri.removeprefix("sqlite:///")
         return _client(self.uri, None if file == self.uri else Path(file))
 
-    def find_run(self, tags: Mapping[str, str]) -> str | None:
-        """Identifier of the newest run that has all these tags."""
+    def find_run(self, tags: Mapping[str, str], *, parent: TrackedRun | None = None) -> str | None:
+        """Identifier of the newest run that has all these tags, among those nested under a parent if it is given."""
+        if parent is not None:
+            tags = {_PARENT: parent.run_id, **tags}
         wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
         with _reported("a search"):
             order = ["attributes.start_time DESC"]
@@ -143,6 +149,11 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
         return Path(download_artifacts(artifact_uri=source, tracking_uri=store))
 
 
+def recorded_at(facts: Mapping[str, str]) -> tuple[str, str]:
+    """Tracking URI and identifier of the run that a study's facts name."""
+    return facts[_STORE_FACT], facts[_RUN_FACT]
+
+
 class TrackedRun:
     """An MLflow run that is being written.
 
@@ -155,6 +166,11 @@ class TrackedRun:
         self.run_id = run_id
         self._client = store.client
         self._earlier: dict[str, set[tuple[int, float]]] | None = None if resumed else {}
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Where the records are, for :func:`recorded_at` to find."""
+        return {_STORE_FACT: self.store.uri, _RUN_FACT: self.run_id}
 
     def log_params(self, params: Mapping[str, object]) -> None:
         """Record parameters by name; nested values should be flat already."""
@@ -232,6 +248,7 @@ def tracked_run(
     parent: TrackedRun | None = None,
     resume: str | None = None,
     tags: Mapping[str, object] | None = None,
+    source: str | None = None,
 ) -> Iterator[TrackedRun]:
     """A run that ends as what happened: FINISHED, FAILED after an error, KILLED after Ctrl-C or a signal.
 
@@ -247,13 +264,16 @@ def tracked_run(
         Identifier of a run that was interrupted and goes on; anything else about it stays as it was.
     tags : mapping, optional
         Tags known at the start.
+    source : str, optional
+        Program that the runs table shows as the run's source.
     """
     client = store.client
     run_id = resume
     try:
         with _reported(f"run {name}"):
             if run_id is None:
-                first = {"mlflow.parentRunId": parent.run_id} if parent else {}
+                first = {_PARENT: parent.run_id} if parent else {}
+                first |= {_SOURCE: source} if source else {}
                 first |= {key: str(value) for key, value in (tags or {}).items()}
                 run_id = str(client.create_run(store.experiment_id, run_name=name, tags=first).info.run_id)
             else:

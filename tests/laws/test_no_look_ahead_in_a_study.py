@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from portfolio_dfl.config.study import STRATEGIES, StudyConfig
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.forecasting import PREDICTORS
-from portfolio_dfl.strategies.table import lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
+from portfolio_dfl.study.plan import resolve_plan
 from portfolio_dfl.study.run import run_study
-from portfolio_dfl.study.span import decision_span, load_panel
 from portfolio_dfl.training.losses import LOSSES
 
 #: Decide without a look at returns, by their definition.
@@ -159,12 +158,10 @@ def configured(prices: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) 
 
 def decided(prices: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Target weights by date of decision, of every strategy that does not look ahead on purpose."""
-    config = configured(prices, folder, {**settings, "backtest.strategies": CAUSAL})
-    returns = load_panel(config).returns
-    dates = decision_span(config, returns).dates
-    return {
-        lane.strategy: take_walk(WalkTask(config, lane, returns, dates[0], dates[-1])).targets for lane in lanes(config)
-    }
+    plan = resolve_plan(configured(prices, folder, {**settings, "backtest.strategies": CAUSAL}))
+    first, last = plan.span.dates[0], plan.span.dates[-1]
+    tasks = [WalkTask(plan.setting, lane, plan.returns, first, last, plan.retrain_every) for lane in plan.lanes]
+    return {task.lane.strategy: take_walk(task).targets for task in tasks}
 
 
 @pytest.mark.parametrize(("date", "settings"), COVERING, ids=[case["forecasting.predictor"] for _, case in COVERING])

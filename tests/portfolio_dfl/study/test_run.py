@@ -23,7 +23,7 @@ from portfolio_dfl.config.study import STRATEGIES, StudyConfig, load_config
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError
 from portfolio_dfl.risk import RollingCovariance, estimate_path
-from portfolio_dfl.strategies.table import build_estimator
+from portfolio_dfl.strategies.setting import build_estimator
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.live import advise
 from portfolio_dfl.study.result import StudyResult, load_result

@@ -1,0 +1,42 @@
+"""The names that a configuration may give strategies: the table of strategies announces them, which lies above.
+
+Importing any module of the package imports the table first, so that the names are complete wherever one is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+__all__ = ["Kind", "announce", "one_of", "strategy_names"]
+
+#: Whether a strategy learns, is a rule that learns nothing, or looks at returns that were not known.
+Kind = Literal["trained", "rule", "hindsight"]
+
+_ANNOUNCED: dict[str, Kind] = {}
+
+
+def announce(name: str, kind: Kind) -> None:
+    """Let configurations name a strategy."""
+    _ANNOUNCED[name] = kind
+
+
+def strategy_names(*kinds: Kind) -> tuple[str, ...]:
+    """Names of the strategies of these kinds, or of all, in the order of the table."""
+    return tuple(name for name, kind in _ANNOUNCED.items() if not kinds or kind in kinds)
+
+
+def one_of(*kinds: Kind) -> Callable[[Any], str]:
+    """A validator that takes the names of these kinds, or of all, and says which there are."""
+
+    def known(value: Any) -> str:
+        names = strategy_names(*kinds)
+        if not isinstance(value, str) or value not in names:
+            from pydantic_core import PydanticCustomError
+
+            *others, last = (repr(name) for name in names)
+            expected = f"{', '.join(others)} or {last}"
+            raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+        return value
+
+    return known

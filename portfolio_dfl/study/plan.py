@@ -1,0 +1,139 @@
+"""A study's plan: its configuration resolved once into what the stages work with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import pandas as pd
+
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.strategies.setting import StrategySetting, resolve_setting
+from portfolio_dfl.strategies.table import Lane, build_trained_policy, lanes
+from portfolio_dfl.study.span import Span, decision_span, load_panel
+
+if TYPE_CHECKING:
+    from portfolio_dfl.backtest import Ledger
+    from portfolio_dfl.config.sections import EvaluationConfig, ExecutionConfig
+    from portfolio_dfl.data.panel import PricePanel
+    from portfolio_dfl.training.policies import PredictOptimisePolicy
+
+__all__ = ["LedgerRule", "StudyPlan", "periods_per_year", "resolve_plan"]
+
+
+@dataclass(frozen=True)
+class LedgerRule:
+    """How the books of every strategy are kept; see :func:`~portfolio_dfl.backtest.run_ledger`."""
+
+    cost_rate: float
+    fixed_cost: float
+    lag: Literal[0, 1]
+
+    @classmethod
+    def of(cls, config: StudyConfig) -> LedgerRule:
+        """The rule of a configuration."""
+        section = config.backtest
+        return cls(section.cost_rate, section.fixed_cost, section.lag)
+
+    def keep(self, targets: pd.DataFrame, returns: pd.DataFrame, name: str = "") -> Ledger:
+        """The books of target weights at these returns."""
+        from portfolio_dfl.backtest import run_ledger
+
+        return run_ledger(
+            targets, returns, cost_rate=self.cost_rate, fixed_cost=self.fixed_cost, lag=self.lag, name=name
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class StudyPlan:
+    """Everything that a study does, before it does any of it.
+
+    Attributes
+    ----------
+    config : StudyConfig
+        As it is put on record; the stages take nothing else from it.
+    panel : PricePanel
+    span : Span
+    lanes : sequence of Lane
+    setting : StrategySetting
+        What the strategies are built from.
+    policies : mapping of Lane to PredictOptimisePolicy
+        The trained strategies, not yet trained: what the tasks of their windows are made with.
+    retrain_every : int
+        Decision dates from one retraining to the next.
+    ledger : LedgerRule
+    evaluation : EvaluationConfig
+    periods_per_year : float
+        Rows a year that everything is annualised by.
+    execution : ExecutionConfig
+        Where the study runs, which changes no number.
+    """
+
+    config: StudyConfig
+    panel: PricePanel
+    span: Span
+    lanes: tuple[Lane, ...]
+    setting: StrategySetting
+    policies: Mapping[Lane, PredictOptimisePolicy]
+    retrain_every: int
+    ledger: LedgerRule
+    evaluation: EvaluationConfig
+    periods_per_year: float
+    execution: ExecutionConfig
+
+    @property
+    def returns(self) -> pd.DataFrame:
+        """Simple returns of the panel, [T, N]."""
+        return self.panel.returns
+
+
+def resolve_plan(
+    config: StudyConfig, panel: PricePanel | None = None, *, execution: ExecutionConfig | None = None
+) -> StudyPlan:
+    """The plan of a configuration; settings that contradict each other are heard of here.
+
+    Parameters
+    ----------
+    config : StudyConfig
+    panel : PricePanel, optional
+        Clean prices; by default those that the configuration names are loaded.
+    execution : ExecutionConfig, optional
+        Where the study runs, if not where the configuration says.
+
+    Raises
+    ------
+    PortfolioError, QPError
+        If the prices, the span or a setting cannot be used.
+    """
+    panel = load_panel(config) if panel is None else panel
+    returns = panel.returns
+    span = decision_span(config, returns)
+    paths = lanes(config.backtest.strategies, config.training.seeds)
+    setting = resolve_setting(config, returns.shape[1], trained=any(lane.trained for lane in paths))
+    return StudyPlan(
+        config=config,
+        panel=panel,
+        span=span,
+        lanes=paths,
+        setting=setting,
+        policies={lane: build_trained_policy(setting, lane) for lane in paths if lane.trained},
+        retrain_every=config.training.retrain_every,
+        ledger=LedgerRule.of(config),
+        evaluation=config.evaluation,
+        periods_per_year=periods_per_year(config, returns),
+        execution=config.execution if execution is None else execution,
+    )
+
+
+def periods_per_year(config: StudyConfig, returns: pd.DataFrame) -> float:
+    """Rows a year that everything of a study is annualised by, as set or as the dates of all its returns tell.
+
+    Raises
+    ------
+    BacktestError
+        If it is not set and the dates have no known rhythm.
+    """
+    from portfolio_dfl.backtest.rhythm import resolved_periods_per_year
+
+    return resolved_periods_per_year(config.evaluation.periods_per_year, returns.index)
