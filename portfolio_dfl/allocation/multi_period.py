@@ -18,6 +18,7 @@ from portfolio_dfl.allocation import black_box
 from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
 from portfolio_dfl.allocation.refusals import check_limits, name_element, raise_for_facts
+from portfolio_dfl.allocation.rounding import lifted, scaled_to_one
 from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
 from portfolio_dfl.errors import AllocationError
@@ -410,6 +411,8 @@ class MultiPeriodMeanVariance(nn.Module):
         if len(shape) != 3 or shape[1] != H or shape[2] != N:
             raise AllocationError(f"expected_returns is {list(shape)}; this layer takes [B, {H}, {N}]")
         B = shape[0]
+        if covariance.dtype is not _FLOAT and covariance.is_floating_point() and given[-2:] == (N, N):
+            covariance = lifted(covariance.to(device="cpu", dtype=_FLOAT), covariance.dtype)
         if given == (N, N):
             covariance = covariance.expand(B, N, N)
         elif given not in ((B, N, N), (B, H, N, N)):
@@ -418,6 +421,8 @@ class MultiPeriodMeanVariance(nn.Module):
                 f"[{B}, {N}, {N}] or [{B}, {H}, {N}, {N}]"
             )
         held = previous.shape
+        if previous.dtype is not _FLOAT and previous.is_floating_point():
+            previous = scaled_to_one(previous.to(device="cpu", dtype=_FLOAT), previous.dtype)
         if held == (N,):
             previous = previous.expand(B, N)
         elif held != (B, N):
