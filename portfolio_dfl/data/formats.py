@@ -19,9 +19,10 @@ from portfolio_dfl.data.layouts import FILE, holds_tickers, wide_prices
 from portfolio_dfl.data.numerals import DecimalMark, decimal_mark
 from portfolio_dfl.errors import DataError
 
-__all__ = ["read_prices_file", "ticker_of"]
+__all__ = ["is_prices_file", "read_prices_file", "ticker_of"]
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PARQUET = {".parquet", ".pq"}
 _TEXT = {".csv", ".txt", ".tsv", ".dat", ""}
 _SEPARATORS = (";", "\t", "|", ",")
 # What pandas takes for missing by default.
@@ -45,6 +46,12 @@ class _Layout:
     skip: int
     date_position: int
     width: int
+
+
+def is_prices_file(path: Path) -> bool:
+    """Whether a file is of a kind that :func:`read_prices_file` reads, by its name."""
+    kinds = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _OPENERS]
+    return path.is_file() and bool(kinds) and kinds[-1] in _TEXT | _PARQUET
 
 
 def ticker_of(path: Path) -> str:
@@ -103,7 +110,7 @@ def read_prices_file(
 
 def _read(path: Path, separator: str | None, decimal: DecimalMark | None) -> tuple[pd.DataFrame, DecimalMark]:
     suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
-    if suffixes[-1] in (".parquet", ".pq"):
+    if suffixes[-1] in _PARQUET:
         try:
             return pd.read_parquet(path), "."
         except (ValueError, OSError) as error:
@@ -235,7 +242,7 @@ def _read_text(path: Path, layout: _Layout) -> pd.DataFrame:
         body = pd.read_csv(path, **{**options, "encoding": "cp1252"})
     except pd.errors.ParserError as error:
         raise DataError(f"lines of unequal length: {str(error).strip().splitlines()[-1]}") from error
-    dates = pd.Index(body[layout.date_position])
+    dates = pd.Index(body[layout.date_position]).rename(None)
     body = body.drop(columns=[layout.date_position]).set_axis(dates, axis=0)
     if not layout.header:
         if body.shape[1] != 1:

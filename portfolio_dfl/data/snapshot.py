@@ -28,7 +28,7 @@ from portfolio_dfl.data.manifest import MANIFEST, new_manifest, read_manifest
 from portfolio_dfl.data.panel import content_hash
 from portfolio_dfl.errors import DataError
 
-__all__ = ["SNAPSHOTS", "Snapshot", "SnapshotSource", "freeze", "open_snapshot", "snapshot_folders"]
+__all__ = ["SNAPSHOTS", "Snapshot", "SnapshotSource", "freeze", "is_snapshot", "open_snapshot", "snapshot_folders"]
 
 #: Where snapshots lie by default, relative to the working directory.
 SNAPSHOTS = Path("data") / "snapshots"
@@ -163,6 +163,11 @@ def open_snapshot(name: str | Path, folder: str | Path | None = None) -> Snapsho
     except OSError as error:
         raise DataError(f"no snapshot at {path}: make one with 'portfolio-dfl data fetch'") from error
     return Snapshot(path.resolve().name, path / current, read_manifest(path / current))
+
+
+def is_snapshot(path: Path) -> bool:
+    """Whether a folder is a snapshot, or one version of one, be it damaged or not."""
+    return (path / MANIFEST).is_file() or (path / _CURRENT).is_file()
 
 
 def snapshot_folders(folder: str | Path) -> list[Path]:

@@ -16,9 +16,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
+from portfolio_dfl.data.formats import is_prices_file
 from portfolio_dfl.data.layouts import notes_of, wide_prices
 from portfolio_dfl.data.local_sources import EMBEDDED, EmbeddedSource, FileSource, FrameSource
-from portfolio_dfl.data.snapshot import SNAPSHOTS, SnapshotSource
+from portfolio_dfl.data.snapshot import SNAPSHOTS, SnapshotSource, is_snapshot, snapshot_folders
 from portfolio_dfl.data.tidy import Day, as_day
 from portfolio_dfl.errors import DataError
 from portfolio_dfl.execution.process import ignored_warnings
@@ -284,7 +285,7 @@ def open_source(
     Raises
     ------
     DataError
-        A name that is neither, or ``yahoo`` without tickers and start.
+        A name that is neither, a folder that is no snapshot, or ``yahoo`` without tickers and start.
     """
     word = str(source)
     if word in EMBEDDED:
@@ -294,10 +295,28 @@ def open_source(
             raise DataError("source yahoo needs tickers and a start date")
         return YahooSource(tuple(tickers), start, end)
     for folder in (Path(source), SNAPSHOTS.joinpath(*word.split("@", 1))):
-        if folder.is_dir():
+        if is_snapshot(folder):
             return SnapshotSource(folder)
+    if Path(source).is_dir():
+        raise DataError(_no_source(Path(source)))
     if not Path(source).is_file():
         raise DataError(
             f"no price source {word!r}: give embedded, yahoo, or the path of a CSV or Parquet file, or of a snapshot"
         )
     return FileSource(source)
+
+
+def _no_source(folder: Path, most: int = 3) -> str:
+    """What a folder holds that is no snapshot, and what to name instead."""
+    files = sorted(path.name for path in folder.iterdir() if is_prices_file(path))
+    snapshots = [path.name for path in snapshot_folders(folder)]
+    if snapshots:
+        return f"{folder} is a folder of snapshots: name one of them, as {folder / snapshots[0]}"
+    if not files:
+        return f"{folder} is a folder and no snapshot: name a CSV or Parquet file, or make one with 'data fetch'"
+    names = ", ".join(files[:most]) + (f" and {len(files) - most} more" if len(files) > most else "")
+    return (
+        f"{folder} is a folder of price files ({names}) and no snapshot: one source is one file, with a column a "
+        f"ticker or with date, ticker, price. Name a file of it, as {folder / files[0]}, or write them into one: "
+        f"pandas.concat([FileSource(p).load() for p in paths], axis=1).to_parquet('prices.parquet')"
+    )

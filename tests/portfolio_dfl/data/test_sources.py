@@ -86,6 +86,38 @@ def test_an_unknown_source_is_named_with_what_there_is(word):
         open_source(word)
 
 
+def test_a_folder_of_price_files_is_called_that_with_a_way_out_that_works(tmp_path, monkeypatch):
+    paths = [tmp_path / "prices" / f"{ticker}.csv" for ticker in CLOSES]
+    paths[0].parent.mkdir()
+    for path in paths:
+        CLOSES[[path.stem]].set_axis(["Adj Close"], axis=1).to_csv(path)
+    with pytest.raises(DataError, match=r"prices is a folder of price files \(AGG.csv, SPY.csv\)") as error:
+        open_source(paths[0].parent)
+    monkeypatch.chdir(tmp_path)
+    exec(str(error.value).rpartition(": ")[2], {"pandas": pd, "FileSource": FileSource, "paths": paths})
+    expected = build_panel(CLOSES).prices
+    pd.testing.assert_frame_equal(build_panel(open_source("prices.parquet").load()).prices, expected[["SPY", "AGG"]])
+
+
+def test_a_folder_of_snapshots_is_called_that_and_names_one(tmp_path):
+    freeze(CLOSES, "etf", folder=tmp_path, arguments={})
+    with pytest.raises(DataError, match=r"folder of snapshots: name one of them, as .*etf"):
+        open_source(tmp_path)
+
+
+def test_another_folder_is_called_no_snapshot(tmp_path):
+    (tmp_path / "notes.pdf").touch()
+    with pytest.raises(DataError, match="is a folder and no snapshot: name a CSV or Parquet file"):
+        open_source(tmp_path)
+
+
+def test_a_folder_of_the_name_of_a_snapshot_does_not_hide_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    freeze(CLOSES, "etf", arguments={})
+    (tmp_path / "etf").mkdir()
+    assert open_source("etf").name.startswith("etf@")
+
+
 def test_yahoo_needs_tickers_and_a_start():
     with pytest.raises(DataError, match="tickers and a start"):
         open_source("yahoo")
