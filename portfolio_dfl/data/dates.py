@@ -119,7 +119,7 @@ def calendar_days(
     return pd.DatetimeIndex(taken.where(codes >= 0)), notes
 
 
-def _from_objects(unique: pd.Index, zone: str, date_format: str | None) -> tuple[pd.DatetimeIndex, list[str]]:
+def _from_objects(unique: pd.Index, zone: str | None, date_format: str | None) -> tuple[pd.DatetimeIndex, list[str]]:
     """Days of texts, dates and datetimes."""
     if len(unique) == 0:
         return pd.DatetimeIndex([]), []
