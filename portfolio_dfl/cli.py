@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ from typing import Annotated
 
 import typer
 
+from portfolio_dfl.console import can_show, degrade
 from portfolio_dfl.errors import PortfolioError
+from portfolio_dfl.wording import counted
 
 __all__ = ["app", "main"]
 
@@ -44,6 +47,7 @@ Policies = Annotated[
     list[str] | None, typer.Option("--policy", metavar="KIND=CHOICE", help="what to do about a defect")
 ]
 _SNAPSHOTS = Path("data") / "snapshots"
+_CLOSED_PIPE = 141  # 128 and the number of SIGPIPE, as shells count
 
 
 @app.command()
@@ -121,7 +125,7 @@ def report(
         from portfolio_dfl.report.pictures import write_pictures
 
         pictures = write_pictures(result.folder / "figures", report_content(result))
-        typer.echo(f"figures {pictures[0].parent}, {len(pictures)} pictures")
+        typer.echo(f"figures {pictures[0].parent}, {counted(len(pictures), 'picture')}")
 
 
 @app.command()
@@ -132,9 +136,12 @@ def predict(
     strategy: Annotated[str, typer.Option(help="trained strategy of a run")] = "decision_focused",
     max_age: Annotated[int, typer.Option(help="days that the last price may be old", min=0)] = 5,
     today: Annotated[datetime | None, typer.Option(help="date to count from", formats=["%Y-%m-%d"])] = None,
+    start: Annotated[str | None, typer.Option(help="first date of fresh prices; else the study's data.start")] = None,
+    policy: Policies = None,
     folder: Runs = Path("runs"),
 ) -> None:
-    """Show target weights and trades at the last close of fresh prices."""
+    """Show target weights and trades at the last close of fresh prices, read as the study's were."""
+    from portfolio_dfl.config.study import assignments
     from portfolio_dfl.study.live import advise
 
     typer.echo(
@@ -146,6 +153,8 @@ def predict(
             root=folder,
             max_age=max_age,
             today=None if today is None else today.date(),
+            start=start,
+            policies=assignments(policy or []),
         )
     )
 
@@ -210,7 +219,10 @@ def config(config: ConfigFile = None, override: Overrides = None) -> None:
     """Print a study's complete configuration as YAML with comments; without a file, the defaults."""
     from portfolio_dfl.config.study import load_config
 
-    typer.echo(load_config(config, override).to_yaml(comments=True), nl=False)
+    study = load_config(config, override)
+    text = study.to_yaml(comments=True)
+    # What is read back as UTF-8 must be that, or have no letter that tells encodings apart.
+    typer.echo(text if can_show(text) else study.to_yaml(comments=True, ascii_only=True), nl=False)
 
 
 @data.command()
@@ -300,18 +312,46 @@ def _calendar(name: str) -> str | None:
 
 
 def main() -> None:
-    """Entry point: errors meant for the user become one line on standard error and exit code 2."""
+    """Entry point: errors meant for the user become one line on standard error and exit code 2.
+
+    A reader of our output that goes away, such as ``head``, ends it as silently as it ends other programs.
+    """
+    degrade()
     try:
-        sys.exit(app(prog_name="portfolio-dfl", standalone_mode=False))
+        code = app(prog_name="portfolio-dfl", standalone_mode=False)
+        _flush()
+        sys.exit(code)
+    except BrokenPipeError:
+        if not _forget_output():
+            raise
+        sys.exit(_CLOSED_PIPE)
     except typer.TyperException as error:
         message = _usage(error)
     except OSError as error:
-        message = f"{error.filename or 'the system'}: {error.strerror or error}"
+        place = "standard output" if _forget_output() else "the system"
+        message = f"{error.filename or place}: {error.strerror or error}"
     except _user_errors() as error:
         message = str(error)
     if message:
         typer.secho(f"error: {' '.join(message.split())}", err=True, fg=typer.colors.RED)
     sys.exit(2)
+
+
+def _flush() -> None:
+    """Write what is left: at the exit of Python it would be too late to say that it cannot be."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _forget_output() -> bool:
+    """Whether standard output cannot be written; what waits for it is dropped: Python would try again at its exit."""
+    try:
+        _flush()
+    except OSError:
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _usage(error: typer.TyperException) -> str:

@@ -42,6 +42,8 @@ _RANGES = {
     "less_than": "a number below {lt:g}",
     "less_than_equal": "a number of at most {le:g}",
     "string_too_short": "some text",
+    "string_too_long": "text of at most {max_length} characters",
+    "string_unicode": "text in Unicode",
     "string_pattern_mismatch": "a name of letters, digits, . _ - that begins with none of . and -",
     "too_short": "a list of at least {min_length}",
     "literal_error": "{expected}",

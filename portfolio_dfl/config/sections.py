@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import unicodedata
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,6 +20,7 @@ __all__ = [
     "EvaluationConfig",
     "ExecutionConfig",
     "ForecastingConfig",
+    "Name",
     "Section",
     "Strategy",
     "SweepConfig",
@@ -29,7 +31,38 @@ __all__ = [
 Strategy = Annotated[str, PlainValidator(one_of())]
 # What MLflow 3 keeps runs in.
 _STORES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
-Ticker = Annotated[str, Field(min_length=1)]
+# What torch's generators take.
+_SEEDS = 2**63
+# The longest name of an experiment that MLflow takes.
+_EXPERIMENT_LENGTH = 500
+# Control characters, lone halves of characters, and what ends a line.
+_UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
+# A file's name has 255 bytes, and a run's or an artifact's more in it than the text that the user chose.
+_NAME_BYTES = 200
+# Wider than this, floating point numbers are not whole ones any more.
+_WHOLE = 2**53
+
+
+def _printable(value: Any) -> Any:
+    """Refuse what no file, page or database can be trusted to keep."""
+    for letter in str(value):
+        if unicodedata.category(letter) in _UNPRINTABLE:
+            raise ValueError(f"text without control characters and line ends is needed, not {str(value)!r}")
+    return value
+
+
+def _short(value: str) -> str:
+    """Refuse what is too long to be part of a file's name."""
+    if len(value.encode(errors="replace")) > _NAME_BYTES:
+        raise ValueError(f"a name of at most {_NAME_BYTES} bytes is needed, not {len(value.encode())}")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_printable)]
+#: What becomes part of the names of files.
+Name = Annotated[Text, AfterValidator(_short)]
+Folder = Annotated[Path, AfterValidator(_printable)]
+Ticker = Annotated[Text, Field(min_length=1)]
 
 
 def _finite(value: Any) -> Any:
@@ -70,7 +103,7 @@ class Section(BaseModel):
 class DataConfig(Section):
     """Where prices come from and what is done about their gaps."""
 
-    source: str = Field(
+    source: Text = Field(
         default="embedded",
         min_length=1,
         description="embedded | yahoo | path of a CSV, Parquet file or snapshot",
@@ -78,7 +111,7 @@ class DataConfig(Section):
     tickers: list[Ticker] | None = Field(default=None, description="columns to use; null takes all of them")
     start: dt.date | None = Field(default=None, description="first price date used")
     end: dt.date | None = Field(default=None, description="last price date used, included")
-    calendar: str | None = Field(
+    calendar: Text | None = Field(
         default="XNYS", description="exchange calendar that says which sessions exist; null: none"
     )
     policies: dict[str, Free] = Field(
@@ -122,7 +155,7 @@ class AllocationConfig(Section):
     transaction_cost: float = Field(
         default=0.0, ge=0, lt=1, description="c, cost of trading one unit that the plan counts; the paper: none"
     )
-    solver: str = Field(default="auto", min_length=1, description="auto | piqp | gurobi | a name known to qpsolvers")
+    solver: Text = Field(default="auto", min_length=1, description="auto | piqp | gurobi | a name known to qpsolvers")
 
     @model_validator(mode="after")
     def _limit_for_each_stage(self) -> Self:
@@ -143,7 +176,7 @@ class AllocationConfig(Section):
 class ForecastingConfig(Section):
     """The predictor of returns."""
 
-    predictor: str = Field(
+    predictor: Text = Field(
         default="linear",
         min_length=1,
         description="linear (the paper's) | momentum | mlp | gru | tcn | package.module:Class",
@@ -188,7 +221,7 @@ class TrainingConfig(Section):
     patience: int = Field(default=5, ge=1, description="epochs without improvement before stopping early")
     warm_start: bool = Field(default=False, description="start each window from the predictor of the one before")
     risk_scaling: bool = Field(default=False, description="learn a scale of each volatility as well")
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(
+    seeds: list[Annotated[int, Field(ge=0, lt=_SEEDS)]] = Field(
         default=[0], min_length=1, description="each trained strategy is run once for each"
     )
 
@@ -263,13 +296,29 @@ class ExecutionConfig(Section):
         default="sequential", description="sequential | loky | dask | ray"
     )
     workers: int = Field(default=2, ge=1, description="processes; loky only")
-    address: str | None = Field(default=None, description="of the running dask or ray cluster")
+    address: Text | None = Field(default=None, description="of the running dask or ray cluster")
 
     @model_validator(mode="after")
     def _address_given(self) -> Self:
         if self.backend in ("dask", "ray") and self.address is None:
             raise ValueError(f"backend {self.backend} needs the address of a running cluster")
         return self
+
+
+def _range(key: str, choices: dict[Any, float | bool]) -> None:
+    """Refuse a range that nothing can be drawn from."""
+    low, high, log = (choices.get(name) for name in ("low", "high", "log"))
+    numbers = not {bool, type(None)} & {type(low), type(high)}
+    if low is None or high is None or not numbers or not low < high:
+        raise ValueError(f"space: {key} needs a low and a high above it, numbers both, not {choices}")
+    if log not in (None, False, True):
+        raise ValueError(f"space: {key} needs log: true or log: false, not {log}")
+    if log and low <= 0:
+        raise ValueError(f"space: {key} with log: true needs a low above 0, not {low:g}: 0 has no logarithm")
+    if float(low).is_integer() and float(high).is_integer() and max(abs(low), abs(high)) > _WHOLE:
+        raise ValueError(f"space: {key} needs whole numbers of at most 2^53, not {choices}")
+    if not math.isfinite(float(high) - float(low)):
+        raise ValueError(f"space: {key} needs a smaller range, not {choices}")
 
 
 class SweepConfig(Section):
@@ -294,24 +343,29 @@ class SweepConfig(Section):
             if isinstance(choices, list):
                 if not choices:
                     raise ValueError(f"space: {key} has no choices; list at least one")
-            elif not {"low", "high"} <= choices.keys() or not choices["low"] < choices["high"]:
-                raise ValueError(f"space: {key} needs a low and a high above it, not {choices}")
+            else:
+                _range(key, choices)
         return self
 
 
 class TrackingConfig(Section):
     """Where results are written."""
 
-    folder: Path = Field(default=Path("runs"), description="run folders, the MLflow store and its artifacts")
-    uri: str | None = Field(default=None, description="MLflow tracking server; null: SQLite in the folder above")
-    experiment: str | None = Field(default=None, description="MLflow experiment; null: the study's name")
-    register_as: str | None = Field(default=None, description="name the final model is registered under; null: not")
+    folder: Folder = Field(default=Path("runs"), description="run folders, the MLflow store and its artifacts")
+    uri: Text | None = Field(default=None, description="MLflow tracking server; null: SQLite in the folder above")
+    experiment: Text | None = Field(
+        default=None, max_length=_EXPERIMENT_LENGTH, description="MLflow experiment; null: the study's name"
+    )
+    register_as: Name | None = Field(default=None, description="name the final model is registered under; null: not")
 
     @model_validator(mode="after")
     def _understood_by_mlflow(self) -> Self:
         scheme = "" if self.uri is None else self.uri.partition("://")[0].partition("+")[0]
         if self.uri is not None and scheme not in _STORES:
             raise ValueError(f"uri {self.uri!r} is no MLflow store; write http://HOST:PORT or sqlite:///FILE")
-        if self.register_as is not None and (not self.register_as or set(self.register_as) & set("/:")):
-            raise ValueError(f"register_as {self.register_as!r} is no name of a model; it must not hold / or :")
+        name = self.register_as
+        if name is not None and (not name.strip() or name == "." or name.startswith("..") or set(name) & set("/:")):
+            raise ValueError(
+                f"register_as {name!r} is no name of a model; it must not hold / or :, be blank or begin with .."
+            )
         return self

@@ -7,6 +7,7 @@ Paths are relative to the working directory.
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args
@@ -23,11 +24,13 @@ from portfolio_dfl.config.sections import (
     EvaluationConfig,
     ExecutionConfig,
     ForecastingConfig,
+    Name,
     Section,
     SweepConfig,
     TrackingConfig,
     TrainingConfig,
 )
+from portfolio_dfl.console import spelled
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.findings import explain_findings
 from portfolio_dfl.notebook import PrintedResult
@@ -41,7 +44,7 @@ STRATEGIES: tuple[str, ...] = strategy_names()
 class StudyConfig(PrintedResult, Section):
     """Everything that decides the outcome of a study."""
 
-    name: str = Field(default="study", min_length=1, pattern=r"^\w[\w.-]*$", description="letters, digits, . _ -")
+    name: Name = Field(default="study", min_length=1, pattern=r"^\w[\w.-]*$", description="letters, digits, . _ -")
     data: DataConfig = DataConfig()
     covariance: CovarianceConfig = CovarianceConfig()
     allocation: AllocationConfig = AllocationConfig()
@@ -91,11 +94,14 @@ class StudyConfig(PrintedResult, Section):
     def __str__(self) -> str:
         return self.to_yaml()
 
-    def to_yaml(self, *, comments: bool = False) -> str:
-        """YAML that :meth:`from_yaml` reads back to an equal configuration; comments say what keys mean."""
+    def to_yaml(self, *, comments: bool = False, ascii_only: bool = False) -> str:
+        """YAML that :meth:`from_yaml` reads back to an equal configuration; comments say what keys mean.
+
+        With ``ascii_only`` it can be written in any encoding: other letters are escaped, in comments spelled.
+        """
         if not comments:
-            return yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
-        return "\n".join(_commented(self, 0)) + "\n"
+            return yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=not ascii_only)
+        return "\n".join(_commented(self, 0, ascii_only)) + "\n"
 
 
 def load_config(path: str | os.PathLike[str] | None = None, overrides: list[str] | None = None) -> StudyConfig:
@@ -109,18 +115,29 @@ def load_config(path: str | os.PathLike[str] | None = None, overrides: list[str]
     values: dict[str, Any] = {}
     if path is not None:
         file = Path(path)
+        values = _mapping(_text_of(file), str(file))
+        if not values:
+            raise ConfigError(f"{file} is empty; leave it out for the defaults, which `portfolio-dfl config` shows")
+    return StudyConfig.parse(_assigned(values, overrides or []))
+
+
+def _text_of(file: Path) -> str:
+    """Content of a YAML file: UTF-8, or UTF-16 with the mark that says so, which some shells write."""
+    try:
         if file.is_dir():
             raise ConfigError(f"{file} is a folder; name the YAML file of a study")
         if not file.is_file():
             raise ConfigError(f"no configuration file {file}; `portfolio-dfl config > {file}` writes one")
-        try:
-            text = file.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{file} is not UTF-8 text: {error}") from error
-        values = _mapping(text, str(file))
-        if not values:
-            raise ConfigError(f"{file} is empty; leave it out for the defaults, which `portfolio-dfl config` shows")
-    return StudyConfig.parse(_assigned(values, overrides or []))
+        content = file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    encoding = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{file} is not UTF-8 text, see line {content[: error.start].count(10) + 1}: save it as UTF-8"
+        ) from error
 
 
 def assignments(texts: list[str]) -> dict[str, Any]:
@@ -237,16 +254,19 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def _commented(section: BaseModel, depth: int) -> list[str]:
+def _commented(section: BaseModel, depth: int, ascii_only: bool) -> list[str]:
     lines: list[str] = []
     values = section.model_dump(mode="json")
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
         if isinstance(value, BaseModel):
             title = (type(value).__doc__ or "").strip().splitlines()[0]
-            lines += ["", f"# {title}", f"{'  ' * depth}{name}:", *_commented(value, depth + 1)]
+            lines += ["", f"# {title}", f"{'  ' * depth}{name}:", *_commented(value, depth + 1, ascii_only)]
         else:
-            text = yaml.safe_dump({name: values[name]}, default_flow_style=True, width=10_000, allow_unicode=True)
+            text = yaml.safe_dump(
+                {name: values[name]}, default_flow_style=True, width=10_000, allow_unicode=not ascii_only
+            )
             comment = f"  # {field.description}" if field.description else ""
+            comment = spelled(comment) if ascii_only else comment
             lines.append("  " * depth + text.strip()[1:-1] + comment)
     return lines

@@ -14,6 +14,7 @@ from portfolio_dfl.data.jumps import jump_flags
 from portfolio_dfl.data.policies import Policies, describe_choices
 from portfolio_dfl.data.sessions import sessions_between
 from portfolio_dfl.data.tidy import TidyPrices
+from portfolio_dfl.wording import counted
 
 __all__ = ["Cleaned", "clean_prices"]
 
@@ -120,7 +121,7 @@ class _Work:
         for place, here in places.items():
             dates = self.prices.index[outside & here]
             if len(dates):
-                message = f"{len(dates)} row{'s' if len(dates) > 1 else ''} without any price {place} left out"
+                message = f"{counted(len(dates), 'row')} without any price {place} left out"
                 self.flags.append(Flag("empty_rows", message, "note", date=dates[0], last=dates[-1], count=len(dates)))
         self._keep_rows(~outside)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.data.flags import day
+from portfolio_dfl.wording import counted
 
 __all__ = ["TOLERANCE", "Comparison", "compare_prices"]
 
@@ -61,7 +62,7 @@ class Comparison:
             if tickers:
                 lines.append(f"{what} tickers: {', '.join(tickers)}")
         if len(self.changed):
-            lines.append(f"{len(self.changed)} returns changed")
+            lines.append(f"{counted(len(self.changed), 'return')} changed")
             lines.extend(
                 f"  {ticker} {date:%Y-%m-%d}: {100 * old:.4f} % became {100 * new:.4f} %"
                 for ticker, date, old, new in zip(

@@ -8,6 +8,8 @@ from typing import Literal
 
 import pandas as pd
 
+from portfolio_dfl.wording import counted
+
 __all__ = ["Flag", "PanelReport", "Severity", "brief", "day"]
 
 Severity = Literal["problem", "warning", "note"]
@@ -101,7 +103,10 @@ class PanelReport:
             lines.extend(f"  {flag}" for flag in flags[:most])
             if len(flags) > most:
                 lines.append(f"  ... and {len(flags) - most} more")
-        lines.extend(f"policy {policy} touched {count:,} cells" for policy, count in self.touched.items())
+        lines.extend(
+            f"policy {policy} touched {counted(count, 'cell', thousands=True)}"
+            for policy, count in self.touched.items()
+        )
         if self.dropped_tickers:
             lines.append(f"tickers left out: {', '.join(self.dropped_tickers)}")
         return "\n".join(lines) if lines else "nothing to report"

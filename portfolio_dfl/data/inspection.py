@@ -16,6 +16,7 @@ from portfolio_dfl.data.sessions import best_calendar
 from portfolio_dfl.data.sources import FileSource, open_source
 from portfolio_dfl.data.tidy import Day, TidyPrices, tidy_prices
 from portfolio_dfl.notebook import PrintedResult
+from portfolio_dfl.wording import counted
 
 __all__ = ["CheckReport", "check_file", "check_prices"]
 
@@ -54,8 +55,8 @@ class CheckReport(PrintedResult):
         """The report as text, at most ``most`` findings of a kind."""
         index = self.prices.index
         head = (
-            f"{self.name}: {self.prices.shape[1]} ticker{'s' if self.prices.shape[1] != 1 else ''}, "
-            f"{len(index)} dates, {index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
+            f"{self.name}: {counted(self.prices.shape[1], 'ticker')}, "
+            f"{counted(len(index), 'date')}, {index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
         )
         if self.usable:
             verdict = "usable with these policies"

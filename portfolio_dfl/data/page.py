@@ -13,6 +13,7 @@ import pandas as pd
 from portfolio_dfl.data.flags import Flag
 from portfolio_dfl.data.inspection import CheckReport
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.wording import counted, drawn
 
 __all__ = ["write_page"]
 
@@ -89,8 +90,8 @@ def _plotly() -> str:
 def _heading(check: CheckReport, title: str, facts: Mapping[str, Any]) -> str:
     """Title, range, verdict and origin."""
     prices = check.prices
-    count = f"{prices.shape[1]} ticker{'s' if prices.shape[1] > 1 else ''}"
-    span = f"{count}, {len(prices)} dates, {prices.index[0]:%Y-%m-%d} to {prices.index[-1]:%Y-%m-%d}"
+    count = f"{counted(prices.shape[1], 'ticker')}, {counted(len(prices), 'date')}"
+    span = f"{count}, {prices.index[0]:%Y-%m-%d} to {prices.index[-1]:%Y-%m-%d}"
     if check.usable:
         verdict, colour = "No finding that a study would refuse.", "#1e7d32"
     else:
@@ -132,7 +133,7 @@ def _shown(check: CheckReport) -> tuple[pd.DataFrame, str]:
             weight[flag.ticker] += 1
     chosen = weight.sort_values(ascending=False, kind="stable").index[:_MOST_LINES]
     rest = prices.shape[1] - _MOST_LINES
-    return prices[list(chosen)], f'<p class="quiet">{rest} tickers with fewer findings are not drawn.</p>'
+    return prices[list(chosen)], f'<p class="quiet">{counted(rest, "ticker")} with fewer findings not drawn.</p>'
 
 
 def _thin(frame: pd.DataFrame) -> pd.DataFrame:
@@ -152,7 +153,7 @@ def _price_figure(check: CheckReport) -> str:
     for ticker in levels:
         line = _thin(levels[[ticker]])[ticker]
         figure.add_scattergl(
-            x=line.index, y=line.round(5), name=str(ticker), mode="lines", line={"width": 1.2}, connectgaps=False
+            x=line.index, y=line.round(5), name=drawn(ticker), mode="lines", line={"width": 1.2}, connectgaps=False
         )
     for severity, colour in _COLOURS.items():
         marks = [
@@ -164,7 +165,7 @@ def _price_figure(check: CheckReport) -> str:
             figure.add_scattergl(
                 x=[date for date, _, _ in marks],
                 y=[level for _, level, _ in marks],
-                text=[html.escape(f"{flag.kind}: {flag}") for _, _, flag in marks],
+                text=[drawn(f"{flag.kind}: {flag}") for _, _, flag in marks],
                 name=severity,
                 mode="markers",
                 marker={"color": colour, "size": 8, "symbol": "triangle-down"},
@@ -185,7 +186,7 @@ def _return_figure(check: CheckReport) -> str:
     figure = go.Figure()
     if prices.shape[1] == 1:
         only = returns.iloc[:, 0]
-        figure.add_bar(x=only.index, y=(100 * only).round(3), name=str(only.name))
+        figure.add_bar(x=only.index, y=(100 * only).round(3), name=drawn(only.name))
     else:
         for name, who, value in (
             ("largest", returns.idxmax(axis=1), returns.max(axis=1)),
@@ -194,7 +195,7 @@ def _return_figure(check: CheckReport) -> str:
             figure.add_scattergl(
                 x=value.index,
                 y=(100 * value).round(3),
-                text=who.astype("str"),
+                text=who.map(drawn),
                 name=name,
                 mode="lines",
                 line={"width": 1},
@@ -212,7 +213,7 @@ def _gap_figure(check: CheckReport) -> str:
 
     present = check.prices.notna()
     sessions = sum(flag.count for flag in check.report.of_kind("missing_session"))
-    absent = f"<p>On {sessions} sessions of the exchange no ticker has a price.</p>" if sessions else ""
+    absent = f"<p>On {counted(sessions, 'session')} of the exchange no ticker has a price.</p>" if sessions else ""
     monthly = present.groupby(pd.DatetimeIndex(present.index).to_period("M")).mean()
     if (monthly.to_numpy() == 1).all():
         return f"<p>Every ticker has a price on every date of the table.</p>{absent}"
@@ -220,7 +221,7 @@ def _gap_figure(check: CheckReport) -> str:
     figure = go.Figure(
         go.Heatmap(
             x=pd.PeriodIndex(monthly.index).to_timestamp(),
-            y=[str(ticker) for ticker in incomplete],
+            y=[drawn(ticker) for ticker in incomplete],
             z=(100 * monthly[incomplete].T).round(0).to_numpy(),
             zmin=0,
             zmax=100,

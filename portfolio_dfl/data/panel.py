@@ -16,6 +16,7 @@ from portfolio_dfl.data.layouts import naming_file
 from portfolio_dfl.data.policies import Policies
 from portfolio_dfl.data.tidy import Day, tidy_prices
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.wording import counted
 
 __all__ = ["PricePanel", "build_panel", "content_hash"]
 
@@ -93,8 +94,8 @@ class PricePanel:
     def __str__(self) -> str:
         first, last = self.prices.index[0], self.prices.index[-1]
         return (
-            f"{len(self.tickers)} tickers, {len(self.prices)} dates, {first:%Y-%m-%d} to {last:%Y-%m-%d}, "
-            f"sha256 {self.sha256[:12]}"
+            f"{counted(len(self.tickers), 'ticker')}, {counted(len(self.prices), 'date')}, "
+            f"{first:%Y-%m-%d} to {last:%Y-%m-%d}, sha256 {self.sha256[:12]}"
         )
 
 

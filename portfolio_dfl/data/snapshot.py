@@ -27,6 +27,7 @@ from portfolio_dfl.data.flags import PanelReport
 from portfolio_dfl.data.manifest import MANIFEST, new_manifest, read_manifest
 from portfolio_dfl.data.panel import content_hash
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.wording import counted
 
 __all__ = ["SNAPSHOTS", "Snapshot", "SnapshotSource", "freeze", "is_snapshot", "open_snapshot", "snapshot_folders"]
 
@@ -91,10 +92,10 @@ class Snapshot:
     def text(self) -> str:
         """Summary of the manifest."""
         m = self.manifest
-        tickers = f"{m['tickers']} ticker{'s' if m['tickers'] != 1 else ''}"
+        size = f"{counted(m['tickers'], 'ticker')}, {counted(m['dates'], 'date')}"
         arguments = ", ".join(f"{key}={value}" for key, value in m["arguments"].items())
         return (
-            f"{self.name}@{self.version}: {tickers}, {m['dates']} dates, {m['first']} to {m['last']}\n"
+            f"{self.name}@{self.version}: {size}, {m['first']} to {m['last']}\n"
             f"  {arguments}\n  fetched {m['fetched_at']}, sha256 {self.sha256}\n  {self.path}"
         )
 

@@ -31,6 +31,7 @@ __all__ = [
     "FrameSource",
     "PriceSource",
     "YahooSource",
+    "locate_source",
     "open_source",
     "yahoo_prices",
 ]
@@ -294,16 +295,28 @@ def open_source(
         if not tickers or start is None:
             raise DataError("source yahoo needs tickers and a start date")
         return YahooSource(tuple(tickers), start, end)
-    for folder in (Path(source), SNAPSHOTS.joinpath(*word.split("@", 1))):
-        if is_snapshot(folder):
-            return SnapshotSource(folder)
-    if Path(source).is_dir():
-        raise DataError(_no_source(Path(source)))
-    if not Path(source).is_file():
+    place = locate_source(word)
+    if place is None:
         raise DataError(
             f"no price source {word!r}: give embedded, yahoo, or the path of a CSV or Parquet file, or of a snapshot"
         )
-    return FileSource(source)
+    if place.is_file():
+        return FileSource(place)
+    if not is_snapshot(place):
+        raise DataError(_no_source(place))
+    return SnapshotSource(place)
+
+
+def locate_source(word: str) -> Path | None:
+    """File or folder that the name of a source stands for; None where it stands for none."""
+    if word in (*EMBEDDED, "yahoo"):
+        return None
+    path = Path(word).expanduser()
+    try:
+        snapshots = [place for place in (path, SNAPSHOTS.joinpath(*word.split("@", 1))) if is_snapshot(place)]
+        return next(iter(snapshots), path if path.exists() else None)
+    except OSError as error:  # as for a name that is too long
+        raise DataError(f"no price source {word[:80]!r}: {error.strerror}") from error
 
 
 def _no_source(folder: Path, most: int = 3) -> str:

@@ -17,6 +17,7 @@ from portfolio_dfl.data.numerals import read_numbers
 from portfolio_dfl.data.sessions import exchange_zone
 from portfolio_dfl.data.tickers import ticker_text
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.wording import counted
 
 __all__ = ["Day", "TidyPrices", "as_day", "tidy_prices"]
 
@@ -158,7 +159,7 @@ def _drop_undated(
             row = int(np.flatnonzero(undated & wide.notna().any(axis=1).to_numpy())[0]) + 1
             raise DataError(f"row {row} of the table has prices but no date: fill in its date or delete it")
         count = int(undated.sum())
-        message = f"{count} row{'s' if count > 1 else ''} without date and prices left out"
+        message = f"{counted(count, 'row')} without date and prices left out"
         notes.append(Flag("empty_rows", message, "note", count=count))
     if undated.all():
         raise DataError("the table has no rows with a date")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.wording import drawn
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -101,7 +103,7 @@ def weights_over_time(weights: pd.DataFrame, colours: Mapping[str, str]) -> go.F
             go.Scatter(
                 x=weights.index,
                 y=np.round(weights[ticker].to_numpy(), 4),
-                name=str(ticker),
+                name=drawn(ticker),
                 mode="lines",
                 line={"width": 0.4, "color": colours[ticker], "shape": "hv"},
                 fillcolor=colours[ticker],
@@ -182,7 +184,7 @@ def intervals(table: pd.DataFrame, label: str) -> go.Figure:
     figure.add_trace(
         go.Scatter(
             x=rows["estimate"],
-            y=[str(name) for name in rows.index],
+            y=[drawn(name) for name in rows.index],
             mode="markers",
             marker={"size": 9, "color": INK},
             error_x={
@@ -194,12 +196,12 @@ def intervals(table: pd.DataFrame, label: str) -> go.Figure:
                 "thickness": 1.6,
                 "width": 0,
             },
-            name=label,
+            name=drawn(label),
             hovertemplate="%{y}: %{x:.3g}<extra></extra>",
         )
     )
     figure.update_xaxes(
-        title={"text": "<br>".join(wrap(label, _TITLE_LETTERS)), "font": {"size": 12}},
+        title={"text": "<br>".join(map(drawn, wrap(label, _TITLE_LETTERS))), "font": {"size": 12}},
         showgrid=True,
         gridcolor=GRID,
         exponentformat="power",
@@ -223,7 +225,7 @@ def _line(x: pd.Index, y: np.ndarray, look: Appearance, hover: str) -> Any:
     return go.Scatter(
         x=x,
         y=np.asarray(y, dtype=np.float32),
-        name=look.label,
+        name=drawn(look.label),
         mode="lines",
         line={"color": look.colour, "dash": look.dash, "width": look.width},
         hovertemplate=hover,

@@ -28,6 +28,7 @@ from portfolio_dfl.report.tables import (
     scores_table,
 )
 from portfolio_dfl.strategies.table import Appearance, appearance
+from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -282,19 +283,21 @@ def _training(content: ReportContent) -> str:
     failed = windows[windows["failed"] != ""]
     charts = [_figure(chart, f"<b>{escape(name)}</b>. {caption}.") for name, caption, chart in window_charts(content)]
     if failed.empty:
-        outcome = _note(f"All {len(windows)} retrainings succeeded.")
+        outcome = _note(
+            f"All {len(windows)} retrainings succeeded." if len(windows) > 1 else "The retraining succeeded."
+        )
     else:
         listed = failed[[name for name in ("strategy", "seed", "window", "date", "failed", "held") if name in failed]]
         outcome = (
-            f"<p class='alarm'>{len(failed)} of {len(windows)} retrainings failed. The weights held "
+            f"<p class='alarm'>{len(failed)} of {counted(len(windows), 'retraining')} failed. The weights held "
             f"before were kept and drifted; crosses mark the dates.</p><div class='scroll'>{frame_table(listed)}</div>"
         )
     trained = [record for record in content.records if record.strategy in set(windows["strategy"])]
     other = content.failures[content.failures["what"] != "fit"]
     if len(other):
         outcome += (
-            f"<p class='alarm'>{len(other)} further failures: a decision that failed held what was held, a regret "
-            "that could not be computed is left out.</p>"
+            f"<p class='alarm'>{counted(len(other), 'further failure')}: a decision that failed held what was held, a "
+            "regret that could not be computed is left out.</p>"
             f"<div class='scroll'>{frame_table(other.head(_FLAGS_SHOWN))}</div>"
         )
     return _section("How training went, window by window", outcome, _key(trained), _side_by_side(charts))
@@ -334,7 +337,9 @@ def _data(content: ReportContent) -> str:
     title, flags = "What was found in the data", content.flags
     if flags.empty:
         return _section(title, _note("Nothing was found wrong with the prices; nothing was filled in or removed."))
-    shown = f"{len(flags)} findings. What was done about each follows from the policies in the configuration."
+    shown = (
+        f"{counted(len(flags), 'finding')}. What was done about each follows from the policies in the configuration."
+    )
     if len(flags) > _FLAGS_SHOWN:
         shown += f" The first {_FLAGS_SHOWN} are listed; all of them are among the artifacts."
     table = f"<div class='scroll'>{frame_table(flags.head(_FLAGS_SHOWN))}</div>"

@@ -41,7 +41,7 @@ def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
         if changed:
             raise _damaged(folder, f"{', '.join(changed)} changed")
         config = StudyConfig.from_yaml((folder / _CONFIG).read_text(encoding="utf-8"))
-        tickers = (folder / _TICKERS).read_text(encoding="utf-8").splitlines()
+        tickers = (folder / _TICKERS).read_text(encoding="utf-8").removesuffix("\n").split("\n")
         slug = (folder / _LANE).read_text(encoding="utf-8").strip()
         window = read_window(folder / _WINDOW)
     except (OSError, EOFError, RuntimeError, UnpicklingError, UnicodeDecodeError) as error:

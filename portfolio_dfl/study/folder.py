@@ -8,9 +8,11 @@ noticed, for every file's own digest is kept too.
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import secrets
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -24,6 +26,7 @@ import pandas as pd
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, digest, sum_line
+from portfolio_dfl.study.places import at_home
 
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainedWindow
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["RunFolder"]
 
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
+_NAME, _FACTS = "name.txt", "facts.json"
 _START = (_CONFIG, _PRICES, _FLAGS)
 _LOCK = ".lock"
 
@@ -47,17 +51,33 @@ class RunFolder:
         return self.path.name
 
     @property
+    def recorded_name(self) -> str:
+        """Name that the run was started with and has in its store, whatever its folder is called now.
+
+        A copy beside the run that it was made from is a run of its own.
+        """
+        started = self.name
+        with suppress(OSError, ValueError, KeyError):
+            if (self.path / _NAME).is_file():
+                started = (self.path / _NAME).read_text(encoding="utf-8").strip()
+            else:  # as runs of before have it, once they have finished
+                started = str(json.loads((self.path / _FACTS).read_text(encoding="utf-8"))["run"])
+        return self.name if (self.path.parent / started).is_dir() else started
+
+    @property
     def reference(self) -> str:
-        """What the command line finds the run by without being told its folder of runs."""
-        return self.name if self.path.parent == Path("runs") else str(self.path)
+        """What the command line finds the run by from here, without being told its folder of runs."""
+        here = self.path.parent == Path("runs").resolve()
+        return shlex.quote(self.name if here else str(self.path))
 
     @classmethod
     def create(cls, config: StudyConfig, prices: pd.DataFrame, flags: pd.DataFrame) -> RunFolder:
         """Make a new folder under ``tracking.folder`` with what a resumption needs."""
-        root = config.tracking.folder
+        root = config.tracking.folder.resolve()
         name = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         draft = cls(root / f".{name}.partial")
         draft._write(_CONFIG, config.to_yaml().encode())
+        draft._write(_NAME, f"{name}\n".encode())
         draft._write(_PRICES, _parquet(prices))
         draft._write(_FLAGS, _parquet(flags))
         draft.seal()
@@ -75,8 +95,12 @@ class RunFolder:
             If there is none, naming the runs that there are; or if what it was started with has changed.
         """
         for candidate in (Path(run), Path(root) / run):
-            if (candidate / _CONFIG).is_file():
-                folder = cls(candidate.resolve() if candidate.name in ("", ".", "..") else candidate)
+            try:
+                here = (candidate / _CONFIG).is_file()
+            except OSError as error:  # as for a name that is too long
+                raise TrackingError(f"{str(candidate)[:80]} is no run: {error.strerror}") from error
+            if here:
+                folder = cls(candidate.resolve())
                 folder._verify()
                 return folder
         found = sorted(path.parent.name for path in Path(root).glob(f"[!.]*/{_CONFIG}"))
@@ -104,7 +128,11 @@ class RunFolder:
             yield
 
     def config(self) -> StudyConfig:
-        """The configuration the run was started with."""
+        """The configuration the run was started with; its paths lead to where the run, store and source are now."""
+        return at_home(self.recorded_config(), self.path.parent, self.recorded_name)
+
+    def recorded_config(self) -> StudyConfig:
+        """The configuration the run was started with, word for word."""
         return StudyConfig.from_yaml((self.path / _CONFIG).read_text(encoding="utf-8"))
 
     def prices(self) -> pd.DataFrame:
@@ -176,7 +204,8 @@ class RunFolder:
         except OSError as error:
             reason = str(error)
         raise TrackingError(
-            f"{self.path / name} cannot be used: {reason}; `portfolio-dfl resume {self.name}` writes it again"
+            f"{self.path / name} cannot be used: {reason}; `portfolio-dfl resume {shlex.quote(self.name)} "
+            f"--folder {shlex.quote(str(self.path.parent))}` writes it again"
         )
 
     def _verify(self) -> None:

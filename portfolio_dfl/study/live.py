@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.tickers import ticker_text
+from portfolio_dfl.data.tidy import as_day, tidy_prices
 from portfolio_dfl.errors import DataError, TrackingError
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.places import at_home
+from portfolio_dfl.wording import counted
+
+if TYPE_CHECKING:
+    from portfolio_dfl.config.sections import DataConfig
 
 __all__ = ["Advice", "advise", "read_holdings"]
 
@@ -51,13 +61,14 @@ class Advice:
     def __str__(self) -> str:
         table = self.to_frame().map(lambda value: f"{value:+.4f}" if value else "0").to_string()
         return (
-            f"prices up to {self.date.date()} ({_days(self.age)} old), trained on {self.trained_on.date()}\n{table}\n"
+            f"prices up to {self.date.date()} ({counted(self.age, 'day')} old), "
+            f"trained on {self.trained_on.date()}\n{table}\n"
             f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
         )
 
     def _repr_html_(self) -> str:
         note = (
-            f"prices up to {self.date.date()} ({_days(self.age)} old), "
+            f"prices up to {self.date.date()} ({counted(self.age, 'day')} old), "
             f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
         )
         return f"<p>{note}</p>{self.to_frame().to_html(float_format='{:.4f}'.format)}"
@@ -72,6 +83,8 @@ def advise(
     root: str | os.PathLike[str] = "runs",
     max_age: int = 5,
     today: dt.date | None = None,
+    start: dt.date | str | None = None,
+    policies: Mapping[str, object] | None = None,
 ) -> Advice:
     """Decide at the last close of fresh prices.
 
@@ -80,7 +93,9 @@ def advise(
     model : path or str
         A run's folder or name, or ``models:/NAME/VERSION`` in the store of ``root``.
     prices : path or DataFrame, optional
-        Adjusted closes; by default the source that the study was configured with is asked again.
+        Adjusted closes; by default the source that the study was configured with is asked again. They are read as
+        the study's were: tickers, calendar, policies, and nothing before its first date. Its last date is of the
+        past: prices up to ``today`` are used.
     holdings : path or Series, optional
         What is held, see :func:`read_holdings`; equal weights by default.
     strategy : str
@@ -91,6 +106,10 @@ def advise(
         Calendar days that the last price may be old.
     today : date, optional
         The date that age is counted from, after which no price is looked at; by default the machine's.
+    start : date, optional
+        First date that is looked at, in place of the study's.
+    policies : mapping, optional
+        What to do about defects of fresh prices, on top of the study's policies.
 
     Raises
     ------
@@ -101,19 +120,17 @@ def advise(
     """
     from portfolio_dfl.strategies.saved import decide, load_policy
 
-    folder = _strategy_folder(os.fspath(model), strategy, Path(root))
+    folder, section = _saved(os.fspath(model), strategy, Path(root))
     policy, tickers = load_policy(folder)
-    frame = _fresh_prices(folder, prices, tickers)
     now = pd.Timestamp(today or dt.date.today())
-    frame = frame.loc[:now]
-    if frame.empty:
-        raise DataError(f"there is no price up to {now.date()}")
+    section = section.model_copy(update={"policies": {**section.policies, **(policies or {})}})
+    frame = _fresh_prices(section, prices, tickers, as_day(start or section.start, "start"), now)
     date = frame.index[-1]
     age = (now - date).days
     if age > max_age:
         raise DataError(
-            f"the last price is of {date.date()}, {_days(age)} old and more than the {_days(max_age)} allowed; "
-            "fetch fresh prices, or allow more with --max-age"
+            f"the last price is of {date.date()}, {counted(age, 'day')} old and more than the "
+            f"{counted(max_age, 'day')} allowed; fetch fresh prices, or allow more with --max-age"
         )
     held = read_holdings(holdings, tickers)
     target = decide(policy, tickers, frame, held.to_numpy(dtype=np.float64)).iloc[0]
@@ -162,15 +179,18 @@ def read_holdings(holdings: str | os.PathLike[str] | pd.Series[float] | None, ti
     return values / values.sum()
 
 
-def _days(count: int) -> str:
-    return f"{count} day{'' if count == 1 else 's'}"
-
-
 def _read_holdings_file(path: Path) -> pd.Series[float]:
-    if not path.is_file():
-        raise DataError(f"no holdings file {path}; write a CSV with the columns ticker and weight")
     try:
-        table = pd.read_csv(path, dtype=str, skipinitialspace=True, keep_default_na=False)
+        if not path.is_file():
+            raise DataError(f"no holdings file {path}; write a CSV with the columns ticker and weight")
+        with path.open("rb") as file:
+            wide = file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE)  # as spreadsheets write what they call Unicode text
+        encoding = "utf-16" if wide else "utf-8-sig"
+        table = pd.read_csv(path, dtype=str, skipinitialspace=True, keep_default_na=False, encoding=encoding)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    except DataError:
+        raise
     except ValueError as error:  # of which pandas' and Python's own complaints about text are kinds
         raise DataError(f"{path} is not readable as CSV: {error}; write the columns ticker and weight") from error
     table.columns = table.columns.str.strip()
@@ -186,31 +206,41 @@ def _read_holdings_file(path: Path) -> pd.Series[float]:
     return pd.Series(numbers.to_numpy(dtype=np.float64), index=tickers)
 
 
-def _strategy_folder(model: str, strategy: str, root: Path) -> Path:
+def _saved(model: str, strategy: str, root: Path) -> tuple[Path, DataConfig]:
+    """Folder of a saved strategy, and how its study was told to read prices."""
     if model.startswith("models:/"):
         from portfolio_dfl.tracking.mlflow_store import download_model
 
-        return download_model(root, model) / "artifacts" / "strategy"
+        folder = download_model(root, model) / "artifacts" / "strategy"
+        config = StudyConfig.from_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+        return folder, at_home(config, root.resolve()).data
     run = RunFolder.open(model, root)
     saved = sorted(path.parent.name for path in run.path.glob("strategies/*/strategy"))
     for slug in (strategy, *(name for name in saved if name.startswith(f"{strategy}-seed"))):
         if slug in saved:
-            return run.path / "strategies" / slug / "strategy"
+            return run.path / "strategies" / slug / "strategy", run.config().data
     known = ", ".join(saved) or "none; finish the study with `portfolio-dfl resume`"
     raise TrackingError(f"run {run.name} has no trained strategy {strategy}; it has {known}")
 
 
 def _fresh_prices(
-    folder: Path, prices: str | os.PathLike[str] | pd.DataFrame | None, tickers: list[str]
+    section: DataConfig,
+    prices: str | os.PathLike[str] | pd.DataFrame | None,
+    tickers: list[str],
+    start: pd.Timestamp | None,
+    now: pd.Timestamp,
 ) -> pd.DataFrame:
-    from portfolio_dfl.config.study import StudyConfig
     from portfolio_dfl.data.panel import build_panel
     from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
 
-    section = StudyConfig.from_yaml((folder / "config.yaml").read_text(encoding="utf-8")).data
     source: PriceSource
     if isinstance(prices, pd.DataFrame):
         source = FrameSource(prices)
     else:
-        source = open_source(str(prices or section.source), tickers=tickers, start=section.start)
-    return build_panel(source.load(), tickers=tickers, calendar=section.calendar, policies=section.policies).prices
+        source = open_source(str(prices or section.source), tickers=tickers, start=start)
+    raw = source.load()
+    # Of what lies outside nothing is asked, and fresh prices may begin later than the study's.
+    days = tidy_prices(raw, tickers=tickers, start=start, end=now, calendar=section.calendar).prices.index
+    return build_panel(
+        raw, tickers=tickers, start=days[0], end=days[-1], calendar=section.calendar, policies=section.policies
+    ).prices

@@ -7,6 +7,7 @@ import pandas as pd
 from portfolio_dfl.report.page import ReportContent, StrategyRecord, write_report
 from portfolio_dfl.strategies.table import appearance
 from portfolio_dfl.study.result import StudyResult
+from portfolio_dfl.wording import counted
 
 __all__ = ["report_content", "write_study_report"]
 
@@ -58,9 +59,10 @@ def _subtitle(result: StudyResult) -> str:
     days, tickers = book.daily.index, [str(column) for column in book.weights.columns]
     listed = ", ".join(tickers) if len(tickers) <= 10 else f"{len(tickers)} assets"
     return (
-        f"{listed} · {_day(days[0])} to {_day(days[-1])}, {len(days):,} days · horizon {config.allocation.horizon} "
-        f"days, λ {config.allocation.risk_aversion:g}, τ {_limits(config.allocation.turnover_limit)} · costs "
-        f"{config.backtest.cost_rate * 1e4:g} bp · annualised by {result.periods_per_year:g} rows a year"
+        f"{listed} · {_day(days[0])} to {_day(days[-1])}, {counted(len(days), 'day', thousands=True)} · horizon "
+        f"{counted(config.allocation.horizon, 'day')}, λ {config.allocation.risk_aversion:g}, "
+        f"τ {_limits(config.allocation.turnover_limit)} · costs {config.backtest.cost_rate * 1e4:g} bp "
+        f"· annualised by {result.periods_per_year:g} rows a year"
     )
 
 
@@ -132,9 +134,10 @@ def _scores_note(result: StudyResult) -> str:
     reference = appearance(result.config.evaluation.reference).label
     earlier = result.config.evaluation.earlier_trials
     before = f", and {earlier} from before" if earlier else ""
+    trials = counted(int(result.scores["trials"].iloc[0]), "trial")
     return (
-        f"The reference is {reference.lower()}. {int(result.scores['trials'].iloc[0])} trials: every strategy and seed "
-        f"of this study, hindsight left out{before}."
+        f"The reference is {reference.lower()}. {trials}: every strategy and seed of this study, "
+        f"hindsight left out{before}."
     )
 
 

@@ -17,7 +17,8 @@ from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
 from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
 from portfolio_dfl.study.folder import RunFolder
-from portfolio_dfl.tracking.mlflow_store import recorded_at
+from portfolio_dfl.tracking.mlflow_store import moved_along, recorded_at
+from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
@@ -126,7 +127,8 @@ class StudyResult:
         if self.limits_note:
             found.append(self.limits_note)
         if len(self.failed_windows):
-            found.append(f"{len(self.failed_windows)} of {len(self.windows)} retrainings failed.")
+            retrainings = counted(len(self.windows), "retraining")
+            found.append(f"{len(self.failed_windows)} of {retrainings} failed.")
         decided = self.failures[self.failures["what"] == "decide"]
         for strategy, mine in decided.groupby("strategy", sort=False):
             first = mine.iloc[0]
@@ -182,8 +184,9 @@ class StudyResult:
     def __str__(self) -> str:
         days = next(iter(self.ledgers.values())).daily.index
         lines = [
-            f"{self.config.name}: {len(days)} days, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}, after costs of "
-            f"{self.config.backtest.cost_rate * 1e4:g} bp, annualised by {self.periods_per_year:g} rows a year",
+            f"{self.config.name}: {counted(len(days), 'day')}, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}, "
+            f"after costs of {self.config.backtest.cost_rate * 1e4:g} bp, annualised by {self.periods_per_year:g} "
+            "rows a year",
             "",
             metrics_text(self.metrics),
             "",
@@ -201,7 +204,7 @@ class StudyResult:
             lines += [f"At costs of {level * 1e4:g} bp{self._seeds_note()}", self._seeds_text(level), ""]
         lines += [
             f"Forecasts, decisions, and what survives costs against {reference.lower()} and "
-            f"{self.scores['trials'].iloc[0]} trials",
+            f"{counted(int(self.scores['trials'].iloc[0]), 'trial')}",
             scores_text(self.scores),
             "",
         ]
@@ -276,8 +279,13 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
 
     folder = RunFolder.open(run, root)
     if not (folder.path / "facts.json").is_file():
-        raise TrackingError(f"run {folder.name} has not finished; `portfolio-dfl resume {folder.name}` continues it")
+        raise TrackingError(
+            f"run {folder.name} has not finished; `portfolio-dfl resume {folder.reference}` continues it"
+        )
     config = folder.config()
+    facts = json.loads(folder.read_text("facts.json"))
+    if config.tracking.uri is None:
+        facts = moved_along(facts, config.tracking.folder)
     found = lanes(config.backtest.strategies, config.training.seeds)
     ledgers = {}
     for lane in found:
@@ -305,7 +313,7 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
         windows=folder.read_frame("tables/windows"),
         failures=folder.read_frame("tables/failures"),
         flags=folder.flags(),
-        facts=json.loads(folder.read_text("facts.json")),
+        facts=facts,
         folder=folder.path,
         report=folder.path / "report.html",
     )

@@ -18,10 +18,12 @@ from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.strategies.table import Lane
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import StudyPlan, resolve_plan
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.study.stages import Progress, evaluate, record, train, walk
 from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainedWindow
@@ -55,8 +57,9 @@ class TrainedStudy(PrintedResult):
         lines = []
         for label, windows in self.windows.items():
             failed = sum(window.failed for window in windows)
-            lines.append(f"{label}: {len(windows)} windows trained, {failed} failed")
-        return "\n".join([*lines, f"run  {self.folder}", f"next: portfolio-dfl backtest {self.folder.name}"])
+            lines.append(f"{label}: {counted(len(windows), 'window')} trained, {failed} failed")
+        reference = RunFolder(self.folder).reference
+        return "\n".join([*lines, f"run  {self.folder}", f"next: portfolio-dfl backtest {reference}"])
 
 
 def run_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
@@ -73,7 +76,7 @@ def run_study(config: StudyConfig, *, progress: Progress | None = None) -> Study
     PortfolioError
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
-    plan = resolve_plan(config)
+    plan = resolve_plan(located(config))
     return _complete(plan, _begin(plan), progress)
 
 
@@ -82,7 +85,7 @@ def train_study(config: StudyConfig, *, progress: Progress | None = None) -> Tra
 
     Parameters and errors as :func:`run_study`.
     """
-    plan = resolve_plan(config)
+    plan = resolve_plan(located(config))
     folder, execution = _begin(plan), plan.execution
     with _tracked(plan, folder) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(plan, folder, children, progress or _silent)
@@ -161,7 +164,7 @@ def _tracked(plan: StudyPlan, folder: RunFolder) -> Iterator[tuple[TrackedRun, d
     config = plan.config
     store = _open_store(config)
     facts = {
-        "run": folder.name,
+        "run": folder.recorded_name,
         "data": config.data.source,
         "data_sha256": plan.panel.sha256,
         "periods_per_year": f"{plan.periods_per_year:.12g}",
@@ -169,11 +172,13 @@ def _tracked(plan: StudyPlan, folder: RunFolder) -> Iterator[tuple[TrackedRun, d
         "solver": config.allocation.solver,
         **versions(),
     }
-    tags = {"kind": "study", "run_folder": folder.name, **facts}
+    tags = {"kind": "study", "run_folder": folder.recorded_name, **facts}
     with closed_on_signal(), folder.held(), _continued_by(folder), ExitStack() as stack:
-        earlier = store.find_run({"run_folder": folder.name})
-        parent = stack.enter_context(tracked_run(store, folder.name, resume=earlier, tags=tags, source="portfolio-dfl"))
-        parent.log_params(config.flat())
+        earlier = store.find_run({"run_folder": folder.recorded_name})
+        parent = stack.enter_context(
+            tracked_run(store, folder.recorded_name, resume=earlier, tags=tags, source="portfolio-dfl")
+        )
+        parent.log_params(folder.recorded_config().flat())
         parent.log_file(folder.path / "config.yaml")
         children = {
             lane: stack.enter_context(_child(store, parent, lane, resumed=earlier is not None)) for lane in plan.lanes

@@ -10,6 +10,7 @@ import pandas as pd
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import ConfigError, DataError
 from portfolio_dfl.strategies.table import find_strategy
+from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
     from portfolio_dfl.data.panel import PricePanel
@@ -74,7 +75,7 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
         ahead["training.realised_window"] = config.training.realised_window
     for key, length in ahead.items():
         if length > len(days):
-            raise ConfigError(f"{key} of {length} days is longer than the data, {len(days)} returns")
+            raise ConfigError(f"{key} of {length} days is longer than the data, {counted(len(days), 'return')}")
     first = needed - 1
     if config.backtest.start is not None:
         first = int(days.searchsorted(pd.Timestamp(config.backtest.start)))

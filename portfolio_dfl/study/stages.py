@@ -124,7 +124,7 @@ def record(
         run.log_metrics(dict(zip(names, numbers, strict=True)))
         scores = result.scores.loc[lane.label].to_dict()
         run.log_metrics({f"study_{name}": float(value) for name, value in scores.items()})
-        run.log_params(result.config.flat())
+        run.log_params(folder.recorded_config().flat())
         for name, frame in (("weights", book.weights), ("trades", book.trades), ("daily", book.daily)):
             run.log_file(folder.save_frame(f"strategies/{lane.slug}/{name}", frame))
         if lane.trained:

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +30,18 @@ from portfolio_dfl.execution.process import SharedChange, log_level
 from portfolio_dfl.strategies.setting import build_limits, resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
+from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import LedgerRule, periods_per_year
 from portfolio_dfl.study.span import decision_span, first_decision, load_panel
 from portfolio_dfl.study.stages import Progress
 from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.tracking.places import sqlite_uri
 
 if TYPE_CHECKING:
     import optuna
+
+# Configurations that are looked at before the first trial; each takes a millisecond.
+_MOST_CORNERS = 512
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]
 
@@ -86,15 +93,15 @@ def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> Sweep
     """
     import optuna
 
+    asked, config = config, located(config)
     section = config.sweep
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
     variants = _variants(config)
     known, start, end = _validation(config, variants)
     folder = config.tracking.folder
-    name = f"{config.name}-{_digest(config, known)}"
+    name = f"{config.name}-{_digest(asked, known)}"
     store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
-    folder.mkdir(parents=True, exist_ok=True)
     tags = {"kind": "sweep", "sweep": name}
     with closed_on_signal(), _held(folder, name), _quiet:
         study = _open_study(folder, name)
@@ -155,12 +162,27 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
 
 
 def _variants(config: StudyConfig) -> list[StudyConfig]:
-    """The configuration with one value of the space changed: to each choice of a list, to both ends of a range."""
-    return [
-        _changed(config, {key: value})
+    """The configurations at the corners of the space: choices of lists and ends of ranges, together with each other.
+
+    Where there are too many, with one value changed at a time.
+
+    Raises
+    ------
+    ConfigError
+        If values of the space do not fit each other, or are none of their keys'.
+    """
+    ends = {
+        key: choices if isinstance(choices, list) else [choices["low"], choices["high"]]
         for key, choices in config.sweep.space.items()
-        for value in (choices if isinstance(choices, list) else (choices["low"], choices["high"]))
-    ]
+    }
+    singles = [{key: value} for key, values in ends.items() for value in values]
+    together = [dict(zip(ends, values, strict=True)) for values in _few(list(ends.values()))]
+    return [_changed(config, values) for values in (together or singles)]
+
+
+def _few(choices: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """All combinations; none where they are more than one would wait for."""
+    return list(product(*choices)) if prod(map(len, choices)) <= _MOST_CORNERS else []
 
 
 def _validation(
@@ -233,7 +255,7 @@ def _open_study(folder: Path, name: str) -> optuna.Study:
     try:
         with FileLock(folder / ".sweeps.lock", timeout=300):  # several first users would each create the tables
             study = optuna.create_study(
-                storage=f"sqlite:///{file}", study_name=name, direction="maximize", load_if_exists=True
+                storage=sqlite_uri(file), study_name=name, direction="maximize", load_if_exists=True
             )
     except (SQLAlchemyError, RuntimeError) as error:  # the latter for tables of another version of Optuna
         reason = str(error).strip().partition("\n")[0]

@@ -22,6 +22,7 @@ from urllib.request import urlopen
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.interruption import uninterrupted
 from portfolio_dfl.tracking.mlflow_store import StudyStore
+from portfolio_dfl.tracking.places import database_of, keep_artifacts_beside, sqlite_uri
 
 __all__ = ["Dashboard", "start_dashboard", "study_pages"]
 
@@ -84,7 +85,7 @@ def start_dashboard(
     Parameters
     ----------
     folder : path
-        Folder of runs, as in ``tracking.folder``.
+        Folder of runs, as in ``tracking.folder``, or one of its runs.
     port : int
         Port on the loopback interface.
     open_browser : bool
@@ -97,15 +98,15 @@ def start_dashboard(
     TrackingError
         If there is no store, the port is taken, or the server does not come up.
     """
-    root = Path(folder).resolve()
-    database = root / "mlflow.db"
+    database = database_of(Path(folder).resolve())
     if not database.is_file():
         raise TrackingError(f"no MLflow store at {database}; run a study first, or name its folder with --folder")
     with socket.socket() as probe:
         if probe.connect_ex((_HOST, port)) == 0:
             raise TrackingError(f"port {port} is in use; choose another with --port")
-    uri, address = f"sqlite:///{database}", f"http://{_HOST}:{port}"
+    uri, address = sqlite_uri(database), f"http://{_HOST}:{port}"
     page, comparison = study_pages(uri, address)
+    keep_artifacts_beside(database)
     command = [
         sys.executable,
         "-m",
@@ -121,7 +122,7 @@ def start_dashboard(
     # No signal may fall between a server's start and the note that it is to be ended.
     with uninterrupted():
         process = subprocess.Popen(
-            [*command, "--backend-store-uri", uri, "--default-artifact-root", (root / "artifacts").as_uri()],
+            [*command, "--backend-store-uri", uri, "--default-artifact-root", (database.parent / "artifacts").as_uri()],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             # Jobs are for judging language models; eight processes would wait for some.

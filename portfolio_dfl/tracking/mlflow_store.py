@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import posixpath
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -22,17 +23,28 @@ from urllib.request import urlopen
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.interruption import uninterrupted
 from portfolio_dfl.execution.process import SharedChange, variable
+from portfolio_dfl.tracking.places import artifact_folder, database_of, keep_artifacts_beside, sqlite_uri
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["StoreError", "StudyStore", "TrackedRun", "download_model", "open_store", "recorded_at", "tracked_run"]
+__all__ = [
+    "StoreError",
+    "StudyStore",
+    "TrackedRun",
+    "download_model",
+    "moved_along",
+    "open_store",
+    "recorded_at",
+    "tracked_run",
+]
 
 # The store's own limits on one request.
 _METRICS_A_BATCH = 1000
 _PARAMS_A_BATCH = 100
 # MLflow keeps long values only up to its column width; the YAML artifact holds them whole.
 _PARAM_LENGTH = 500
+_KEY_LENGTH = 250
 _SERVER_PATIENCE_S = 10.0
 # Stores that leave it to their users where artifacts lie: MLflow's own choice is the working directory.
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
@@ -74,7 +86,7 @@ class StudyStore:
         """Identifier of the newest run that has all these tags, among those nested under a parent if it is given."""
         if parent is not None:
             tags = {_PARENT: parent.run_id, **tags}
-        wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
+        wanted = " and ".join(f"tags.`{name}` = {_quoted(value)}" for name, value in tags.items())
         with _reported("a search"):
             order = ["attributes.start_time DESC"]
             runs = self.client.search_runs([self.experiment_id], wanted, order_by=order, max_results=1)
@@ -107,7 +119,7 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
     from filelock import FileLock
 
     root = Path(folder).resolve()
-    artifacts = (root / "artifacts" / experiment).as_uri()
+    artifacts = artifact_folder(root, experiment).as_uri()
     if uri is not None:
         location = None
         if _is_server(uri):
@@ -118,15 +130,20 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
         elif uri.partition("://")[0] == "databricks":
             _require_credentials(uri)
         return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, location))
-    root.mkdir(parents=True, exist_ok=True)
     database = root / "mlflow.db"
-    local = f"sqlite:///{database}"
+    local = sqlite_uri(database)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrackingError(f"{root} cannot be a folder of runs: {error.strerror}; choose another") from error
     # Several first users of a fresh SQLite store would each create its tables.
     with FileLock(str(root / ".mlflow.lock"), timeout=300):
         if not database.exists():
             _create(database)
         _require_database(local, database)
-        return StudyStore(local, experiment, _experiment_id(_client(local, database), experiment, artifacts))
+        client = _client(local, database)
+        keep_artifacts_beside(database)
+        return StudyStore(local, experiment, _experiment_id(client, experiment, artifacts))
 
 
 def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | None = None) -> Path:
@@ -140,18 +157,26 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
     from mlflow.artifacts import download_artifacts
 
     name, _, version = model.removeprefix("models:/").partition("/")
-    database = Path(folder).resolve() / "mlflow.db"
+    database = database_of(Path(folder).resolve())
     if uri is None and not database.is_file():  # MLflow would make one to look for the model in
         raise TrackingError(f"no MLflow store in {folder}, so no {model}; name the folder of runs it was registered in")
-    store = uri or f"sqlite:///{database}"
+    store = uri or sqlite_uri(database)
+    client = _client(store, database if uri is None else None)
+    if uri is None:
+        keep_artifacts_beside(database)
     with _reported(f"the request for {model}"):
-        source = _client(store, database if uri is None else None).get_model_version(name, version).source
+        source = client.get_model_version(name, version).source
         return Path(download_artifacts(artifact_uri=source, tracking_uri=store))
 
 
 def recorded_at(facts: Mapping[str, str]) -> tuple[str, str]:
     """Tracking URI and identifier of the run that a study's facts name."""
     return facts[_STORE_FACT], facts[_RUN_FACT]
+
+
+def moved_along(facts: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """A study's facts with the local store where its folder of runs is now."""
+    return {**facts, _STORE_FACT: sqlite_uri(folder.resolve() / "mlflow.db")}
 
 
 class TrackedRun:
@@ -176,7 +201,7 @@ class TrackedRun:
         """Record parameters by name; nested values should be flat already."""
         from mlflow.entities import Param
 
-        entries = [Param(name, _short(value)) for name, value in params.items()]
+        entries = [Param(_key(name), _short(value)) for name, value in params.items()]
         with _reported("parameters"):
             for begin in range(0, len(entries), _PARAMS_A_BATCH):
                 self._client.log_batch(self.run_id, params=entries[begin : begin + _PARAMS_A_BATCH])
@@ -444,6 +469,21 @@ def _reason(error: Exception) -> str:
     inner = raised.args[0] if raised is not None and raised.args else None
     reason = getattr(inner, "reason", None) or raised or text
     return f"the server at {request[1]} failed: {str(reason).rpartition(': ')[2]}"
+
+
+def _quoted(value: str) -> str:
+    """A text in MLflow's language of searches, which has no escapes."""
+    if "'" not in value:
+        return f"'{value}'"
+    if '"' not in value:
+        return f'"{value}"'
+    raise TrackingError(f"MLflow cannot look for {value}: a name must not hold both kinds of quotes")
+
+
+def _key(name: str) -> str:
+    """A parameter's name in the letters that MLflow takes; it also refuses what a path would be shortened to."""
+    letters = re.sub(r"[^/\w.\- :]", "_", name)[:_KEY_LENGTH]
+    return letters if posixpath.normpath(letters) == letters else letters.replace("/", "_")
 
 
 def _short(value: Any) -> str:

@@ -104,8 +104,8 @@ def register_model(run: TrackedRun, name: str) -> str:
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise TrackingError(f"MLflow did not take the model name {name}: {error}") from error
-    for version in client.search_model_versions(f"name = '{name}'"):
-        if version.run_id == run.run_id:
+    for version in client.search_model_versions(f"run_id = '{run.run_id}'"):
+        if version.name == name:
             return f"models:/{name}/{version.version}"
     source = f"{client.get_run(run.run_id).info.artifact_uri}/model"
     return f"models:/{name}/{client.create_model_version(name, source, run.run_id).version}"
