@@ -50,6 +50,10 @@ _SNAPSHOTS = Path("data") / "snapshots"
 _CLOSED_PIPE = 141  # 128 and the number of SIGPIPE, as shells count
 
 
+class _ReaderGoneError(Exception):
+    """Nobody reads what is printed any more."""
+
+
 @app.command()
 def run(config: ConfigFile = None, override: Overrides = None) -> None:
     """Run a whole study: train, backtest beside baselines, record in MLflow, write the report."""
@@ -60,7 +64,7 @@ def run(config: ConfigFile = None, override: Overrides = None) -> None:
         from portfolio_dfl.study.run import run_study
 
         result = run_study(study, progress=progress)
-    typer.echo(result)
+    _say(result)
 
 
 @app.command()
@@ -73,7 +77,7 @@ def train(config: ConfigFile = None, override: Overrides = None) -> None:
         from portfolio_dfl.study.run import train_study
 
         result = train_study(study, progress=progress)
-    typer.echo(result)
+    _say(result)
 
 
 @app.command()
@@ -92,7 +96,7 @@ def compare(config: ConfigFile = None, override: Overrides = None) -> None:
         from portfolio_dfl.study.run import compare_study
 
         result = compare_study(study, progress=progress)
-    typer.echo(f"{result.comparison_text()}\n\n{result}")
+    _say(f"{result.comparison_text()}\n\n{result}")
 
 
 @app.command()
@@ -105,7 +109,7 @@ def sweep(config: ConfigFile = None, override: Overrides = None) -> None:
         from portfolio_dfl.study.sweep import run_sweep
 
         result = run_sweep(study, progress=progress)
-    typer.echo(result)
+    _say(result)
 
 
 @app.command()
@@ -120,12 +124,12 @@ def report(
 
     result = load_result(run, root=folder)
     write_study_report(result)
-    typer.echo(result)
+    _say(result)
     if png:
         from portfolio_dfl.report.pictures import write_pictures
 
         pictures = write_pictures(result.folder / "figures", report_content(result))
-        typer.echo(f"figures {pictures[0].parent}, {counted(len(pictures), 'picture')}")
+        _say(f"figures {pictures[0].parent}, {counted(len(pictures), 'picture')}")
 
 
 @app.command()
@@ -144,7 +148,7 @@ def predict(
     from portfolio_dfl.config.study import assignments
     from portfolio_dfl.study.live import advise
 
-    typer.echo(
+    _say(
         advise(
             model,
             prices=prices,
@@ -166,7 +170,7 @@ def resume(run: RunName, override: Elsewhere = None, folder: Runs = Path("runs")
         from portfolio_dfl.study.run import resume_study
 
         result = resume_study(run, root=folder, overrides=override or [], progress=progress)
-    typer.echo(result)
+    _say(result)
 
 
 @app.command()
@@ -184,7 +188,7 @@ def ui(
     with closed_on_signal():
         with Console(stderr=True).status("MLflow is starting, which takes some 10 seconds"):
             dashboard = start_dashboard(folder, port=port, open_browser=browser)
-        typer.echo(f"{dashboard}\nstop with Ctrl-C")
+        _say(f"{dashboard}\nstop with Ctrl-C")
         dashboard.wait()
 
 
@@ -203,7 +207,7 @@ def task(
     from portfolio_dfl.tasks.catalogue import run_task
 
     with closed_on_signal():  # Lightning would hear a signal at the end of a step, and call that success
-        typer.echo(run_task(name, assignments(override or []), reduced=reduced, folder=folder))
+        _say(run_task(name, assignments(override or []), reduced=reduced, folder=folder))
 
 
 @app.command()
@@ -211,7 +215,7 @@ def doctor() -> None:
     """Show versions, the solvers found, and what Gurobi's licence allows."""
     from portfolio_dfl.doctor import diagnose
 
-    typer.echo(diagnose())
+    _say(diagnose())
 
 
 @app.command()
@@ -222,7 +226,7 @@ def config(config: ConfigFile = None, override: Overrides = None) -> None:
     study = load_config(config, override)
     text = study.to_yaml(comments=True)
     # What is read back as UTF-8 must be that, or have no letter that tells encodings apart.
-    typer.echo(text if can_show(text) else study.to_yaml(comments=True, ascii_only=True), nl=False)
+    _say(text if can_show(text) else study.to_yaml(comments=True, ascii_only=True), nl=False)
 
 
 @data.command()
@@ -239,7 +243,7 @@ def fetch(
     """Load prices, check them, and freeze them under a name for studies to use offline."""
     from portfolio_dfl.data.store import fetch_snapshot
 
-    typer.echo(
+    _say(
         fetch_snapshot(
             source,
             name,
@@ -277,7 +281,7 @@ def check(
         calendar=_calendar(calendar),
         policies=assignments(policy or []),
     )
-    typer.echo(report)
+    _say(report)
     if not report.usable:
         raise typer.Exit(1)
 
@@ -292,7 +296,7 @@ def show(
     """Write a page that shows prices, returns, gaps and findings at a glance."""
     from portfolio_dfl.data.store import show_snapshot
 
-    typer.echo(show_snapshot(name, folder=folder, output=output, calendar=_calendar(calendar)))
+    _say(show_snapshot(name, folder=folder, output=output, calendar=_calendar(calendar)))
 
 
 @data.command("list")
@@ -300,7 +304,7 @@ def list_(folder: Snapshots = _SNAPSHOTS) -> None:
     """List the snapshots of a folder."""
     from portfolio_dfl.data.store import list_snapshots
 
-    typer.echo(list_snapshots(folder))
+    _say(list_snapshots(folder))
 
 
 def _listed(text: str | None) -> list[str] | None:
@@ -318,40 +322,35 @@ def main() -> None:
     """
     degrade()
     try:
-        code = app(prog_name="portfolio-dfl", standalone_mode=False)
-        _flush()
-        sys.exit(code)
-    except BrokenPipeError:
-        if not _forget_output():
-            raise
+        sys.exit(app(prog_name="portfolio-dfl", standalone_mode=False))
+    except _ReaderGoneError:
         sys.exit(_CLOSED_PIPE)
     except typer.TyperException as error:
         message = _usage(error)
     except OSError as error:
-        place = "standard output" if _forget_output() else "the system"
-        message = f"{error.filename or place}: {error.strerror or error}"
+        message = f"{error.filename or 'the system'}: {error.strerror or error}"
     except _user_errors() as error:
         message = str(error)
     if message:
-        typer.secho(f"error: {' '.join(message.split())}", err=True, fg=typer.colors.RED)
+        typer.secho(f"error: {' '.join(message.split())}", file=sys.stderr, err=True, fg=typer.colors.RED)
     sys.exit(2)
 
 
-def _flush() -> None:
-    """Write what is left: at the exit of Python it would be too late to say that it cannot be."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
+def _say(text: object, *, nl: bool = True) -> None:
+    """Print at once: at the exit of Python it would be too late to say that it cannot be written.
 
-
-def _forget_output() -> bool:
-    """Whether standard output cannot be written; what waits for it is dropped: Python would try again at its exit."""
+    Typer by itself would write UTF-8 where the stream says that it is ASCII.
+    """
     try:
-        _flush()
-    except OSError:
-        with open(os.devnull, "wb") as nothing:
+        typer.echo(text, file=sys.stdout, nl=nl)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        with open(os.devnull, "wb") as nothing:  # or Python would try again at its exit
             os.dup2(nothing.fileno(), sys.stdout.fileno())
-        return True
-    return False
+        if isinstance(error, BrokenPipeError):
+            raise _ReaderGoneError from error
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def _usage(error: typer.TyperException) -> str:
