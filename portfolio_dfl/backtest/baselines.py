@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from portfolio_dfl.backtest.constrained import FirstStep
-from portfolio_dfl.backtest.frames import equal_weights
+from portfolio_dfl.backtest.frames import equal_weights, require_returns
 from portfolio_dfl.backtest.risk_budget import equal_risk_weights
 from portfolio_dfl.errors import BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
@@ -220,6 +220,7 @@ class PerfectForesight(PlanPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_returns(self.returns)
         if len(self.returns) < self.realised.window:
             raise BacktestError(
                 f"a realised covariance needs {self.realised.window} returns and there are {len(self.returns)}"

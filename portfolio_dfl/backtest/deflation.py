@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.backtest.evaluation import is_constant, per_period_rate
+from portfolio_dfl.backtest.frames import require_net_returns
 from portfolio_dfl.backtest.rhythm import resolved_periods_per_year
 from portfolio_dfl.errors import BacktestError
 
@@ -54,6 +55,7 @@ def deflated_sharpe(
         raise BacktestError(f"trial_sharpes must hold a finite Sharpe ratio a trial, got {trials.tolist()}")
     if earlier_trials < 0:
         raise BacktestError(f"earlier_trials must be 0 or more, got {earlier_trials}")
+    require_net_returns(net_returns)
     if len(values) < 2 or is_constant(values):
         return math.nan
     per_year = resolved_periods_per_year(periods_per_year, net_returns.index)

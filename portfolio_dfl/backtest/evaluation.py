@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from portfolio_dfl.backtest.frames import require_net_returns
 from portfolio_dfl.backtest.ledger import Ledger
 from portfolio_dfl.backtest.rhythm import periods_per_year_of, resolved_periods_per_year
 from portfolio_dfl.errors import BacktestError
@@ -146,6 +147,7 @@ def sharpe_ratio(net_returns: pd.Series[float], *, periods_per_year: float, risk
     """Annualised Sharpe ratio of net returns; NaN where volatility is zero or not finite."""
     import empyrical
 
+    require_net_returns(net_returns)
     values = net_returns.to_numpy(dtype=np.float64)
     if len(values) < 2 or not np.isfinite(values).all() or is_constant(values):
         return float("nan")
@@ -155,6 +157,7 @@ def sharpe_ratio(net_returns: pd.Series[float], *, periods_per_year: float, risk
 
 def drawdowns(net_returns: pd.Series[float]) -> pd.Series[float]:
     """Loss from the highest wealth so far, at most 0; the starting wealth counts as a peak."""
+    require_net_returns(net_returns)
     wealth = (1.0 + net_returns).cumprod()
     return wealth / wealth.cummax().clip(lower=1.0) - 1.0
 

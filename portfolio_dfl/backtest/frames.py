@@ -6,16 +6,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import BacktestError
 
-__all__ = ["equal_weights", "require_fully_invested", "require_returns"]
+__all__ = ["equal_weights", "require_fully_invested", "require_net_returns", "require_returns"]
 
 # Weights of a numerical solver sum to 1 up to its accuracy; further away they are not a portfolio.
 BUDGET_TOLERANCE = 1e-6
 
 
 def require_returns(returns: pd.DataFrame) -> None:
-    """Raise BacktestError unless this is a wide frame of finite simple returns above −1 in order of date."""
+    """Raise BacktestError unless this is a wide frame of finite simple returns above −1 in order of date.
+
+    Prices, returns in per cent and the like are refused, see :mod:`portfolio_dfl.data.returns`.
+    """
     if not isinstance(returns.index, pd.DatetimeIndex):
         raise BacktestError(f"returns must be indexed by date, not by a {type(returns.index).__name__}")
     if not (returns.index.is_monotonic_increasing and returns.index.is_unique):
@@ -26,6 +30,9 @@ def require_returns(returns: pd.DataFrame) -> None:
     if returns.shape[1] == 0:
         raise BacktestError("returns have no columns: one column an asset is needed")
     values = returns.to_numpy(dtype=np.float64)
+    reason = why_not_returns(returns)
+    if reason is not None:
+        raise BacktestError(f"not simple returns: {reason}")
     bad = ~np.isfinite(values) | (values <= -1.0)
     if bad.any():
         row, column = np.argwhere(bad)[0]
@@ -33,6 +40,13 @@ def require_returns(returns: pd.DataFrame) -> None:
             f"{returns.columns[column]} returned {values[row, column]} on {returns.index[row].date()}: "
             "simple returns are finite and above -1; clean the prices first"
         )
+
+
+def require_net_returns(net_returns: pd.Series[float]) -> None:
+    """Raise BacktestError where these are prices, per cent or wealth rather than simple returns; missing ones pass."""
+    reason = why_not_returns(net_returns.to_frame(net_returns.name or "net return"))
+    if reason is not None:
+        raise BacktestError(f"not simple returns: {reason}")
 
 
 def require_fully_invested(weights: NDArray[np.float64], what: str) -> None:

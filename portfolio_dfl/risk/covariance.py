@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError
 
 __all__ = [
@@ -215,6 +216,9 @@ def covariance_pieces(returns: pd.DataFrame, estimator: CovarianceEstimator) -> 
             f"the return of {returns.columns[column]} on {returns.index[row]} is {values[row, column]}: "
             "deal with missing prices before estimating covariances"
         )
+    reason = why_not_returns(returns)
+    if reason is not None:
+        raise DataError(f"not simple returns: {reason}")
     if len(values) < estimator.window:
         raise DataError(
             f"a covariance needs {estimator.window} returns and there are {len(values)}: "

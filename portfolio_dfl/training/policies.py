@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
+from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import CovarianceEstimator, covariance_path
@@ -136,7 +137,7 @@ class PredictOptimisePolicy:
         Raises
         ------
         DataError
-            If the history is too short for the samples asked for.
+            If the history is too short for the samples asked for, or holds no simple returns.
         """
         date = history.index[-1]
         if len(history) < self.returns_needed:
@@ -144,6 +145,9 @@ class PredictOptimisePolicy:
                 f"training on {self.samples} samples needs {self.returns_needed} returns, and only "
                 f"{len(history)} end by {date.date()}; start later, or use fewer samples or days of lookback"
             )
+        reason = why_not_returns(history)
+        if reason is not None:
+            raise DataError(f"not simple returns: {reason}")
         recent = history if self.expanding else history.iloc[-self.returns_needed :]
         path = covariance_path(recent, self.covariance)
         samples = build_samples(

@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError
 
 __all__ = ["Samples", "build_samples", "label_length", "returns_needed"]
@@ -147,13 +148,16 @@ def build_samples(
     Raises
     ------
     DataError
-        If returns are not finite, dates do not match, or no date has enough history.
+        If returns are not finite or no simple returns, dates do not match, or no date has enough history.
     """
     length = label_length(horizon, realised_window)
     if lookback < 1:
         raise DataError(f"lookback must be at least 1 day, got {lookback}")
     values = np.array(returns.to_numpy(dtype=np.float64))  # a copy: features are views of it
     _require_finite(values, returns.index, returns.columns)
+    reason = why_not_returns(returns)
+    if reason is not None:
+        raise DataError(f"not simple returns: {reason}")
     days = pd.DatetimeIndex(returns.index)
     first = max(lookback - 1, _first_covered(days, covariance[0]))
     count = len(days) - first
