@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ __all__ = [
     "WINDOWS",
     "Record",
     "brief",
+    "empty_store",
     "records",
     "same_weights",
     "small",
@@ -52,8 +55,26 @@ portfolio_dfl.training.fitting portfolio_dfl.training.policies pyarrow.parquet s
 """
 
 
+@cache
+def _fresh_database() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        open_store(folder, experiment="Default")
+        return (Path(folder) / "mlflow.db").read_bytes()
+
+
+def empty_store(folder: Path) -> Path:
+    """A folder of runs with an empty store: MLflow takes over a second to make the tables of each anew."""
+    folder.mkdir(exist_ok=True)
+    database = folder / "mlflow.db"
+    if not database.exists():
+        database.write_bytes(_fresh_database())
+    return folder
+
+
 def small(folder: Path, *overrides: str) -> StudyConfig:
-    """The study, recorded in a folder of runs."""
+    """The study, recorded in a folder of runs; one that is there is given a store, one to be made is left to MLflow."""
+    if folder.is_dir():
+        empty_store(folder)
     return StudyConfig.parse(_SMALL).override([f"tracking.folder={folder}", *overrides])
 
 

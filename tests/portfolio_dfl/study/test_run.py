@@ -14,12 +14,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from small_study import same_weights, small, statuses
 
 from portfolio_dfl.allocation.limits import BoxLimits
 from portfolio_dfl.backtest.costs import break_even_cost
 from portfolio_dfl.backtest.deflation import deflated_sharpe
 from portfolio_dfl.backtest.regret import decision_regret
-from portfolio_dfl.config.study import STRATEGIES, StudyConfig, load_config
+from portfolio_dfl.config.study import STRATEGIES, load_config
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError
 from portfolio_dfl.risk import RollingCovariance, estimate_path
@@ -32,36 +33,10 @@ from portfolio_dfl.study.span import decision_span, load_panel
 from portfolio_dfl.study.sweep import run_sweep, validation_score
 from portfolio_dfl.tracking.mlflow_store import download_model, open_store
 
-SMALL = {
-    "name": "small",
-    "data": {"source": "embedded", "start": "2018-01-02", "end": "2018-12-31"},
-    "covariance": {"window": 10},
-    "allocation": {"horizon": 2},
-    "forecasting": {"lookback": 10},
-    "training": {"samples": 20, "realised_window": 5, "retrain_every": 10, "epochs": 2},
-    "backtest": {"start": "2018-06-01", "end": "2018-08-31"},
-    "evaluation": {"bootstrap": 100},
-}
-
-
-def small(folder: Path, *overrides: str) -> StudyConfig:
-    return StudyConfig.parse(SMALL).override([f"tracking.folder={folder}", *overrides])
-
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
     return run_study(small(tmp_path_factory.mktemp("runs"), "tracking.register_as=decisions"))
-
-
-def same_weights(one: StudyResult, other: StudyResult) -> bool:
-    return one.weights.keys() == other.weights.keys() and all(
-        frame.equals(other.weights[label]) for label, frame in one.weights.items()
-    )
-
-
-def statuses(folder: Path, experiment: str = "small") -> dict[str, str]:
-    store = open_store(folder, experiment=experiment)
-    return {run.info.run_name: run.info.status for run in store.client.search_runs([store.experiment_id])}
 
 
 def test_the_table_has_a_row_for_each_strategy(done: StudyResult) -> None:
@@ -212,7 +187,7 @@ def test_a_search_resumes_and_its_best_scores_the_same_again(tmp_path: Path) -> 
     assert again == second.score
     assert load_config(second.path) == second.best
     runs = statuses(tmp_path)
-    assert sorted(name for name in runs if name.startswith("trial")) == ["trial 0", "trial 1", "trial 2"]
+    assert sorted(name.split("/")[-1] for name in runs if "/" in name) == ["trial 0", "trial 1", "trial 2"]
     assert set(runs.values()) == {"FINISHED"}
 
 

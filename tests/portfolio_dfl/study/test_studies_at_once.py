@@ -13,20 +13,21 @@ from portfolio_dfl.study.run import resume_study, run_study
 
 
 def test_four_studies_at_once_on_a_fresh_store_lose_nothing(tmp_path: Path) -> None:
-    config = brief(tmp_path, "tracking.register_as=shared")
+    folder = tmp_path / "runs"
+    config = brief(folder, "tracking.register_as=shared")
     processes = [start(run_study, config) for _ in range(4)]
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * 4
-    runs = [path.name for path in tmp_path.glob(f"{EXPERIMENT}-*")]
+    runs = [path.name for path in folder.glob(f"{EXPERIMENT}-*")]
     assert len(runs) == 4
     alone = run_study(config)
-    expected = records(tmp_path, alone.folder.name)
+    expected = records(folder, alone.folder.name)
     assert set(expected) == {"", "decision_focused-seed0", "two_stage-seed0", "equal_weight"}
     for run in runs:
-        assert records(tmp_path, run) == expected
-    assert set(statuses(tmp_path).values()) == {"FINISHED"}
-    versions = store_of(tmp_path).client.search_model_versions("name = 'shared'")
+        assert records(folder, run) == expected
+    assert set(statuses(folder).values()) == {"FINISHED"}
+    versions = store_of(folder).client.search_model_versions("name = 'shared'")
     assert sorted(int(version.version) for version in versions) == [1, 2, 3, 4, 5]
 
 
