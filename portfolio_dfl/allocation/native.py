@@ -20,8 +20,8 @@ __all__ = ["NativeGradients", "NativeResult", "NativeSolver"]
 
 _Array = NDArray[np.float64]
 
-# Above this many bytes a factor is not kept for the backward pass but made again there.
-_KEEP_BYTES = 256 * 2**20
+#: Above this many bytes a factor is not kept for the backward pass but made again there.
+KEEP_BYTES = 256 * 2**20
 
 # Scratch of more numbers than this is given back after the call.
 _SCRATCH_NUMBERS = 2**24
@@ -176,7 +176,7 @@ class NativeSolver:
             Whether a backward pass may follow (its factor is kept).
         """
         B, H, N = returns.shape
-        kept = keep and 8 * B * H * N * N <= _KEEP_BYTES
+        kept = keep and 8 * B * H * N * N <= KEEP_BYTES
         signs, store, scratch = _sizes(B, covariance.shape[1], H, N, kept)
         result = NativeResult(np.empty((B, H, N)), np.empty(signs, np.int8), np.empty(store), kept)
         if warm is not None:

@@ -28,11 +28,12 @@ Backend = Literal["sequential", "loky", "dask", "ray"]
 
 # How often ray may lose the worker of one piece of work before it gives up; dask has its own setting.
 _RETRIES = 3
-_PATIENCE_S = 20
-# How long results are waited for before the cluster is looked at.
-_LOOK_S = 20
-# How long a cluster may be without workers before a study ends; new ones may be on their way.
-_DESERTED_S = 300
+#: Seconds that a cluster may take to answer.
+PATIENCE_S = 20
+#: Seconds that results are waited for before the cluster is looked at.
+LOOK_S = 20
+#: Seconds that a cluster may be without workers before a study ends; new ones may be on their way.
+DESERTED_S = 300
 _RESUME = "resume the study: what was finished is kept"
 
 
@@ -159,12 +160,12 @@ def _dask(
         raise ConfigError("execution.backend dask is not installed: pip install 'portfolio-dfl[dask]'") from error
     _require_listener("dask", address)
     try:
-        client = Client(address, timeout=_PATIENCE_S, set_as_default=False)
+        client = Client(address, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise ConfigError(f"cannot connect to a dask cluster at {address}: {error}") from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=_PATIENCE_S)
+            client.wait_for_workers(1, timeout=PATIENCE_S)
         except TimeoutError as error:
             raise ConfigError(f"the dask cluster at {address} has no workers; start some") from error
         names = {client.submit(call, *each, pure=False): each[1] for each in calls}
@@ -192,11 +193,11 @@ def _wait_for_dask(client: Any, waiting: set[Any], address: str) -> tuple[set[An
     while True:
         try:
             with client.as_current():
-                finished, unfinished = wait(waiting, timeout=_LOOK_S, return_when="FIRST_COMPLETED")
+                finished, unfinished = wait(waiting, timeout=LOOK_S, return_when="FIRST_COMPLETED")
             return finished, unfinished
         except TimeoutError:  # the work takes long, or the workers are gone: dask itself would wait for ever
             try:
-                client.wait_for_workers(1, timeout=_DESERTED_S)
+                client.wait_for_workers(1, timeout=DESERTED_S)
             except TimeoutError as error:
                 raise PortfolioError(_deserted("dask", address)) from error
 
@@ -211,9 +212,9 @@ def _ray(
         names = {remote.remote(shared, *each): each[1] for each in pickled}
         waiting, deserted_s = list(names), 0
         while waiting:
-            finished, waiting = ray.wait(waiting, num_returns=1, timeout=_LOOK_S)
-            deserted_s = 0 if finished or ray.cluster_resources().get("CPU") else deserted_s + _LOOK_S
-            if deserted_s >= _DESERTED_S:  # ray itself would wait for ever
+            finished, waiting = ray.wait(waiting, num_returns=1, timeout=LOOK_S)
+            deserted_s = 0 if finished or ray.cluster_resources().get("CPU") else deserted_s + LOOK_S
+            if deserted_s >= DESERTED_S:  # ray itself would wait for ever
                 raise PortfolioError(_deserted("ray", address))
             for done in finished:
                 try:
@@ -256,7 +257,7 @@ def _run_on_ray(call: _Call[Argument, Result], position: int, name: str, argumen
 
 
 def _deserted(backend: Backend, address: str) -> str:
-    return f"the {backend} cluster at {address} had no worker for {_DESERTED_S} s; start some and {_RESUME}"
+    return f"the {backend} cluster at {address} had no worker for {DESERTED_S} s; start some and {_RESUME}"
 
 
 def _require_listener(backend: Backend, address: str) -> None:
@@ -265,7 +266,7 @@ def _require_listener(backend: Backend, address: str) -> None:
     if not host or not port.isdigit():
         raise ConfigError(f"execution.address {address} is no address of a {backend} cluster; write host:port")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE_S).close()
     except (OSError, OverflowError) as error:
         raise ConfigError(f"no {backend} cluster answers at {address}: {error}") from error
 

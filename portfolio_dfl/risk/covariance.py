@@ -31,8 +31,8 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-# Windows are copied when they are centred; this many numbers at a time stay in the processor's cache.
-_CHUNK_NUMBERS = 2_000_000
+#: Windows are copied when they are centred; this many numbers at a time stay in the processor's cache.
+CHUNK_NUMBERS = 2_000_000
 
 
 class CovarianceEstimate(NamedTuple):
@@ -227,7 +227,7 @@ def covariance_pieces(returns: pd.DataFrame, estimator: CovarianceEstimator) -> 
     windows = np.lib.stride_tricks.sliding_window_view(values, estimator.window, axis=0).swapaxes(1, 2)
     dates = pd.DatetimeIndex(returns.index[estimator.window - 1 :])
     n_assets = max(1, values.shape[1])
-    count = max(1, _CHUNK_NUMBERS // (max(estimator.window, n_assets) * n_assets))
+    count = max(1, CHUNK_NUMBERS // (max(estimator.window, n_assets) * n_assets))
     for first in range(0, len(windows), count):
         # A contiguous copy: the order of operations, and so every bit, is that of a single window.
         estimate = estimator.estimate_many(np.ascontiguousarray(windows[first : first + count]))

@@ -18,8 +18,8 @@ __all__ = ["Layer", "Times", "time_side_by_side"]
 #: From the input to the layer's output; without a gradient for a bare solver.
 Layer = Callable[["Tensor"], "Tensor"]
 
-# A call that takes more seconds than this is long.
-_LONG = 0.02
+#: A call that takes more seconds than this is long.
+LONG_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def time_side_by_side(
         quick: set[str] = set()
         for i in range(-warm_up, repeats):
             figures = _one_round(layers, inputs(i), i, quick)
-            quick = {name for name, clock in figures.items() if np.nansum(clock[:2]) < _LONG}
+            quick = {name for name, clock in figures.items() if np.nansum(clock[:2]) < LONG_S}
             if i >= 0:
                 for name, clock in figures.items():
                     clocks[name].append(clock)

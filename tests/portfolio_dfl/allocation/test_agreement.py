@@ -130,6 +130,6 @@ def test_the_factor_may_be_made_again_instead_of_kept(instances: Any, monkeypatc
     layer = MultiPeriodMeanVariance(5, 4, turnover_limit=0.2)
     returns, covariance, previous = instance.leaves()
     kept = torch.autograd.grad((layer(returns, covariance, previous) ** 2).sum(), returns)[0]
-    monkeypatch.setattr("portfolio_dfl.allocation.native._KEEP_BYTES", 0)
+    monkeypatch.setattr("portfolio_dfl.allocation.native.KEEP_BYTES", 0)
     again = torch.autograd.grad((layer(returns, covariance, previous) ** 2).sum(), returns)[0]
     torch.testing.assert_close(kept, again, rtol=1e-10, atol=1e-10)

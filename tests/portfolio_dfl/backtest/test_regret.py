@@ -79,7 +79,7 @@ def test_days_are_judged_the_same_in_pieces_as_at_once(market, monkeypatch):
     """Covariances of many assets do not fit in memory all at once."""
     policy = MinimumVariance(turnover_limit=0.2)
     whole = regret_of(policy, market, limit=0.2)
-    monkeypatch.setattr("portfolio_dfl.risk.covariance._CHUNK_NUMBERS", 400)
+    monkeypatch.setattr("portfolio_dfl.risk.covariance.CHUNK_NUMBERS", 400)
     pd.testing.assert_frame_equal(regret_of(policy, market, limit=0.2), whole, check_exact=True, check_freq=False)
 
 

@@ -290,12 +290,12 @@ def test_a_cluster_that_stays_without_workers_is_waited_for_no_longer_than_a_bou
     lonely_dask_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the scheduler has none of its own, which is usual."""
-    monkeypatch.setattr("portfolio_dfl.execution.fan_out._LOOK_S", 1)
-    monkeypatch.setattr("portfolio_dfl.execution.fan_out._DESERTED_S", 1)
+    monkeypatch.setattr("portfolio_dfl.execution.fan_out.LOOK_S", 1)
+    monkeypatch.setattr("portfolio_dfl.execution.fan_out.DESERTED_S", 1)
     options = {"names": ["one"], "backend": "dask", "address": lonely_dask_address}
     with pytest.raises(PortfolioError, match=r"dask cluster at .* had no worker for 1 s; start some and resume"):
         list(fan_out(die, [tmp_path], **options))
-    monkeypatch.setattr("portfolio_dfl.execution.fan_out._PATIENCE_S", 1)
+    monkeypatch.setattr("portfolio_dfl.execution.fan_out.PATIENCE_S", 1)
     with pytest.raises(ConfigError, match=r"dask cluster at .* has no workers; start some"):
         list(fan_out(square, [1], **options))
 
@@ -310,7 +310,7 @@ def test_work_that_takes_longer_than_a_look_at_the_cluster_is_waited_for(
     connection: tuple[Backend, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend, address = connection
-    monkeypatch.setattr("portfolio_dfl.execution.fan_out._LOOK_S", 1)
+    monkeypatch.setattr("portfolio_dfl.execution.fan_out.LOOK_S", 1)
     assert list(fan_out(linger, [2.5], names=["one"], backend=backend, address=address)) == [(0, 2.5)]
 
 

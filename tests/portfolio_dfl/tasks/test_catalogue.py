@@ -138,7 +138,7 @@ def test_layout_shows_each_line_once_and_gaps_where_nothing_was_measured() -> No
 @pytest.mark.parametrize("once", [True, False])
 def test_layers_take_turns_on_the_same_inputs(monkeypatch: pytest.MonkeyPatch, once: bool) -> None:
     calls: list[tuple[str, float]] = []
-    monkeypatch.setattr("portfolio_dfl.tasks.timing._LONG", 0.0 if once else 60.0)
+    monkeypatch.setattr("portfolio_dfl.tasks.timing.LONG_S", 0.0 if once else 60.0)
 
     def layer(name: str):  # type: ignore[no-untyped-def]
         def run(x: torch.Tensor) -> torch.Tensor:

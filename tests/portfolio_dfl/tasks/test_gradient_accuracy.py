@@ -1,4 +1,4 @@
-"""Tables of gradient accuracy and of smoothing: what they must show whatever the machine."""
+"""The table of gradient accuracy: what it must show whatever the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.gradient_accuracy import gradient_accuracy
-from portfolio_dfl.tasks.smoothing import smoothing
 
 
 def test_ours_is_exact_and_the_plug_in_has_the_papers_error_with_its_u_shape(runs: Path) -> None:
@@ -45,13 +44,3 @@ def test_every_peer_that_is_installed_is_compared_and_the_others_are_named(runs:
 def test_settings_without_meaning_are_refused(settings: dict[str, object], message: str, runs: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         gradient_accuracy(**settings, folder=runs)  # type: ignore[arg-type]
-
-
-def test_a_large_smoothing_is_biased_inside_faces_and_useful_at_vertices(runs: Path) -> None:
-    rows = smoothing(instances=3, deltas=[1e-6, 1.0], folder=runs).rows
-    faces, vertices = (rows[rows["where"] == where].set_index("delta") for where in ("inside a face", "at a vertex"))
-    assert faces.loc[1e-6, "bias"] < 1e-4 < 0.1 < faces.loc[1.0, "bias"]
-    assert vertices.loc[0.0, "informative"] == 0.0
-    assert vertices.loc[0.0, "fall"] == 0.0
-    assert vertices.loc[1.0, "informative"] == 1.0
-    assert vertices.loc[1.0, "fall"] > 0.2
