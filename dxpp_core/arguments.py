@@ -15,7 +15,7 @@ from .matrices.sparse import SparsePattern
 
 __all__ = ["native_arrays", "own_numbers", "split_argument"]
 
-# The latest pattern of each matrix, by name and shape: what is known of it needs no second look.
+# The latest pattern of each matrix, by name and shape: one that comes again is not analysed again.
 _latest: dict[tuple[str, int, int], SparsePattern] = {}
 _PATTERNS = 64
 _FLOAT64 = np.dtype(np.float64)

@@ -31,27 +31,27 @@ _CORE_RANK = {"P": 2, "q": 1, "G": 2, "h": 1, "A": 2, "b": 1, "lb": 1, "ub": 1}
 
 
 class Call:
-    """One call of the layer: what was asked for, the patterns of sparse arguments, and in the end the solved map.
+    """One call of the layer: what was asked for, the patterns of sparse arguments, and in the end the solution.
 
     ``arrays``: the numbers of all tensors, if these are dense ones of float64 on the CPU.
     """
 
-    __slots__ = ("arrays", "options", "patterns", "solved")
+    __slots__ = ("arrays", "options", "patterns", "solution")
 
     def __init__(
         self, options: Options, patterns: dict[str, SparsePattern], arrays: list[Array | None] | None = None
     ) -> None:
         self.options, self.patterns, self.arrays = options, patterns, arrays
-        self.solved: SolutionMap | SmallSolution | None = None
+        self.solution: SolutionMap | SmallSolution | None = None
 
     def core_rank(self, name: str) -> int:
         return 1 if name in self.patterns else _CORE_RANK[name]
 
     def map(self) -> SolutionMap:
-        assert self.solved is not None
-        if isinstance(self.solved, SmallSolution):
-            self.solved = self.solved.lift()
-        return self.solved
+        assert self.solution is not None
+        if isinstance(self.solution, SmallSolution):
+            self.solution = self.solution.lift()
+        return self.solution
 
 
 def _to_numpy(tensor: Tensor) -> Array:
@@ -79,10 +79,10 @@ def _present(tensors: Sequence[Tensor | None]) -> dict[str, Tensor]:
 
 
 def _solve(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-    """Solve for these arguments; the solved map is left in the call."""
+    """Solve for these arguments; the map is left in the call."""
     options, arrays = call.options, call.arrays
     if arrays is not None and options.polish and options.penalty is None:
-        small = call.solved = solve_small(arrays, options)
+        small = call.solution = solve_small(arrays, options)
         if small is not None:
             x, y, z, z_box = small.parts()
             return torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(z), torch.from_numpy(z_box)
@@ -93,12 +93,12 @@ def _solve(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     assert q is not None
     precision = 0.0 if P.dtype is torch.float64 else torch.finfo(P.dtype).eps
     program = QuadraticProgram(dict(zip(NAMES, arrays, strict=True)), call.patterns, precision)
-    solved = call.solved = SolutionMap.solve(program, call.options)
+    solution = call.solution = SolutionMap.solve(program, call.options)
     batch = program.batch_shape
     # Copies: a user may change a result in place, the map keeps its own.
     return tuple(
         _to_torch(value.reshape(batch + value.shape[1:]).copy(), q)
-        for value in (solved.x, solved.y, solved.z, solved.z_box)
+        for value in (solution.x, solution.y, solution.z, solution.z_box)
     )
 
 
@@ -106,17 +106,17 @@ def _remember(ctx: Any, call: Call, tensors: Sequence[Tensor | None]) -> None:
     ctx.call = call
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*tensors)
-    # PyTorch has no public name for this either; without it, everything is saved.
+    # PyTorch has no public name for this; without it, everything is saved.
     if getattr(forward_ad, "_current_level", 0) >= 0:
         ctx.save_for_forward(*tensors)
 
 
 @outside_graphs("the gradient of solve_qp")
 def _vector_jacobian(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
-    solved = ctx.call.solved
+    solution = ctx.call.solution
     outside = not (torch.is_grad_enabled() or _inside_a_transform())
-    if outside and isinstance(solved, SmallSolution):
-        found = solved.gradients([None if bar is None else _to_numpy(bar) for bar in bars], ctx.needs_input_grad)
+    if outside and isinstance(solution, SmallSolution):
+        found = solution.gradients([None if bar is None else _to_numpy(bar) for bar in bars], ctx.needs_input_grad)
         if found is not None:
             gradients: list[Tensor | None] = [None] * (1 + len(NAMES))
             for place, gradient in found:
@@ -192,8 +192,8 @@ def _adjoint(
     call: Call, wanted: dict[str, Any], bars: Sequence[Tensor | None], arguments: Sequence[Tensor | None]
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the wanted arguments (a shape in place of True: summed to that) for cotangents of the results."""
-    solved = call.map()
-    size = solved.program.size
+    solution = call.map()
+    size = solution.program.size
     given = [None if bar is None else _to_numpy(bar).reshape(size, bar.shape[-1]) for bar in bars]
     present = _present(arguments)
     shapes = {
@@ -202,8 +202,8 @@ def _adjoint(
         if wanted[name]
     }
     if not shapes.keys() <= _OBJECTIVE:
-        solved.warn_about_dependent_rows()
-    gradients = argument_gradients(solved, solved.adjoint(*given), shapes)
+        solution.warn_about_dependent_rows()
+    gradients = argument_gradients(solution, solution.adjoint(*given), shapes)
     return tuple(_to_torch(gradients[name], present[name]) if name in gradients else None for name in NAMES)
 
 
@@ -273,13 +273,13 @@ class _Tangent(torch.autograd.Function):
 
     @staticmethod
     def forward(call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        solved = call.map()
+        solution = call.map()
         given = _present(tensors[: len(NAMES)])
         like = _present(tensors[len(NAMES) :])["q"]
-        batch = solved.program.batch_shape
+        batch = solution.program.batch_shape
         if not given.keys() <= _OBJECTIVE:
-            solved.warn_about_dependent_rows()
-        found = solution_tangents(solved, {name: _to_numpy(tangent) for name, tangent in given.items()})
+            solution.warn_about_dependent_rows()
+        found = solution_tangents(solution, {name: _to_numpy(tangent) for name, tangent in given.items()})
         return tuple(_to_torch(value.reshape(batch + value.shape[1:]), like) for value in found)
 
     @staticmethod

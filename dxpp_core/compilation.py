@@ -61,12 +61,13 @@ class _NotStoredError(LookupError):
     """There is no code for these types, or none that this machine can use."""
 
 
-class _Stored(FunctionCache):  # type: ignore[misc]  # numba comes without types
+class _Stored(FunctionCache):
     """The code in one folder, which is only read: Numba's own cache asks to write there as well."""
 
     def load_overload(self, sig: _Types, target_context: Any) -> Any:
+        cache: Any = super()
         try:
-            found = super().load_overload(sig, target_context)
+            found = cache.load_overload(sig, target_context)
         # Whatever a broken, foreign or unreadable file leads to: its code cannot be used.
         except Exception as error:
             raise _NotStoredError from error
@@ -78,20 +79,25 @@ class _Stored(FunctionCache):  # type: ignore[misc]  # numba comes without types
         """Nothing is written here."""
 
 
-class _Store(FunctionCache):  # type: ignore[misc]
+class _Store(FunctionCache):
     """The first folder that can be written, to put code in that is made anew, in place of what may be there."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        cache: Any = super()
+        cache.__init__(function)
 
     def load_overload(self, sig: _Types, target_context: Any) -> None:
         target_context.refresh()
 
     def save_overload(self, sig: _Types, data: Any) -> None:
+        cache: Any = super()
         try:
-            super().save_overload(sig, data)
+            cache.save_overload(sig, data)
         except OSError:
             raise
         except Exception:  # an index that cannot be read, in any of pickle's ways
-            self.flush()
-            super().save_overload(sig, data)
+            cache.flush()
+            cache.save_overload(sig, data)
 
 
 def _reading(locator: Any) -> Any:
@@ -239,7 +245,8 @@ def compiled(function: _Function) -> _Function:
     another user has stored in one of these is used where it can be read.  Where none can be written, or code cannot be
     stored for another reason, each process compiles in memory, and a warning is logged once.
     """
-    if numba.config.DISABLE_JIT:
+    settings: Any = numba.config
+    if settings.DISABLE_JIT:
         return function
     kernel: Any = _Kernel(function)
     checked: _Function = kernel

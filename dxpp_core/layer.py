@@ -62,9 +62,9 @@ class QPSolution:
     @property
     def certificates(self) -> dict[str, Tensor]:
         """KKT residuals of every element: ``primal``, ``dual``, ``gap``, each [*batch]."""
-        solved = self._call.map()
-        shape = solved.program.batch_shape
-        return {name: torch.from_numpy(value.reshape(shape)) for name, value in solved.certificates().items()}
+        solution = self._call.map()
+        shape = solution.program.batch_shape
+        return {name: torch.from_numpy(value.reshape(shape)) for name, value in solution.certificates().items()}
 
     @property
     def warnings(self) -> tuple[DifferentiabilityWarning, ...]:
@@ -74,14 +74,14 @@ class QPSolution:
     @property
     def iterations(self) -> Tensor:
         """Iterations of the black-box solver, or active sets tried where none was called, [*batch]."""
-        solved = self._call.map()
-        return torch.tensor([one.iterations for one in solved.solved]).reshape(solved.program.batch_shape)
+        solution = self._call.map()
+        return torch.tensor([one.iterations for one in solution.elements]).reshape(solution.program.batch_shape)
 
     @property
     def direct(self) -> Tensor:
         """Where ``solver="auto"`` needed no black box, [*batch] of bool."""
-        solved = self._call.map()
-        return torch.tensor([one.point.direct for one in solved.solved]).reshape(solved.program.batch_shape)
+        solution = self._call.map()
+        return torch.tensor([one.point.direct for one in solution.elements]).reshape(solution.program.batch_shape)
 
     @property
     def timings(self) -> Timings:

@@ -15,7 +15,7 @@ from ..matrices.base import RIDGE
 from ..matrices.compact import CompactFactor
 from ..program.units import ScaledVectors
 from .penalty import STIFFNESS
-from .refinement import ActiveRows, KKTSolution, hold, largest, refine
+from .refinement import ActiveRows, KKTSolution, factor_active_set, largest, refine
 from .stalled import solve_by_kkt_factor
 
 __all__ = [
@@ -26,10 +26,10 @@ __all__ = [
     "Certificate",
     "Point",
     "certify",
+    "compact_point",
     "guess_active",
     "polish",
-    "settle",
-    "settled_point",
+    "polish_compact",
 ]
 
 Vector = NDArray[np.float64]
@@ -42,8 +42,8 @@ CORRECTIONS = 12
 FROM_NOTHING = 20
 # A polished point solves its equality-constrained program up to this residual, relative to the terms it is made of.
 _EXACT = 1e-10
-# Its rows hold more closely: a larger residual there means rows that are almost, but not quite, multiples of each
-# other.
+# Its active rows are met more closely: a larger residual there means rows that are almost, but not quite, multiples of
+# each other.
 _EXACT_ROWS = 1e-13
 # Refinement that ends above this has stalled: the KKT matrix itself must be factored to tell why.
 _CONVERGED = 1e-14
@@ -92,7 +92,7 @@ class Point:
     certificate: Certificate | None = None
 
     @property
-    def box(self) -> Mask | None:
+    def at_bound(self) -> Mask | None:
         return None if self.lower is None or self.upper is None else self.lower | self.upper
 
 
@@ -154,7 +154,7 @@ def guess_active(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z
     return Point(x, y, z_box, rows, lower, upper, slack)
 
 
-def settle(
+def polish_compact(
     system: System,
     vectors: ScaledVectors,
     x: Vector = _NOTHING,
@@ -165,14 +165,14 @@ def settle(
 
     Without a point to guess from, the active set starts empty.
     """
-    assert system.compact is not None
+    assert system.compact_arrays is not None
     kernel, state_size = _kernel()
     n, m, p = system.D.size, system.E.size, system.n_eq
     parts = (vectors.q, vectors.d, vectors.lb, vectors.ub)
     masks = np.empty(m + 3 * n, dtype=np.bool_)
-    state = np.empty(state_size(system.compact[0], m))
+    state = np.empty(state_size(system.compact_arrays[0], m))
     plain, primal, dual, gap, _, tried = kernel(
-        *system.compact,
+        *system.compact_arrays,
         p,
         np.concatenate([part for part in parts if part is not None]),
         vectors.lb is not None,
@@ -194,26 +194,26 @@ def settle(
     if not plain:
         return None
     bounded = vectors.lb is not None or vectors.ub is not None
-    point = settled_point(system, bounded, masks, state, Certificate(primal, dual, gap))
+    point = compact_point(system, bounded, masks, state, Certificate(primal, dual, gap))
     point.corrections = tried - 1
     return point
 
 
-def settled_point(system: System, bounded: bool, masks: Mask, state: Vector, certificate: Certificate) -> Point:
+def compact_point(system: System, bounded: bool, masks: Mask, state: Vector, certificate: Certificate) -> Point:
     """The point that the compiled polish has left in ``masks`` and ``state``."""
-    assert system.compact is not None
-    P, others = system.compact
+    assert system.compact_arrays is not None
+    P, others = system.compact_arrays
     n, m = system.D.size, system.E.size
     x, y, z_box, slack, kappa = (
         state[start : start + size] for start, size in ((0, n), (n, m), (n + m, n), (2 * n + m, m), (2 * n + 2 * m, m))
     )
-    rows, lower, upper, held = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
+    rows, lower, upper, at_bound = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
     L = state[4 * n + 4 * m :][: n * n if P.ndim == 2 else n + m * m]
-    factor = CompactFactor(P, others[: m * n].reshape(m, n), kappa, L, held)
+    factor = CompactFactor(P, others[: m * n].reshape(m, n), kappa, L, at_bound)
     if not bounded:
         active = ActiveRows(rows, None, kappa, factor)
         return Point(x, y, None, rows, None, None, slack, active=active, polished=True, certificate=certificate)
-    active = ActiveRows(rows, held, kappa, factor, np.where(held, 0.0, 1.0))
+    active = ActiveRows(rows, at_bound, kappa, factor, np.where(at_bound, 0.0, 1.0))
     return Point(x, y, z_box, rows, lower, upper, slack, active=active, polished=True, certificate=certificate)
 
 
@@ -226,7 +226,7 @@ def _kernel() -> tuple[Callable[..., tuple[bool, float, float, float, float, int
     return settle, state_size
 
 
-def _box_target(vectors: ScaledVectors, point: Point) -> Vector | None:
+def _bound_target(vectors: ScaledVectors, point: Point) -> Vector | None:
     if point.lower is None or point.upper is None:
         return None
     target = np.zeros(point.x.size)
@@ -249,7 +249,7 @@ def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None
     for corrections in range(CORRECTIONS):
         point = Point(guess.x, guess.y, guess.z_box, rows, lower, upper, guess.slack, corrections=corrections)
         if corrections:
-            key = rows.tobytes() + b"".join(held.tobytes() for held in (lower, upper) if held is not None)
+            key = rows.tobytes() + b"".join(mask.tobytes() for mask in (lower, upper) if mask is not None)
             if key in seen:
                 return None
             seen.add(key)
@@ -258,29 +258,29 @@ def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None
             return None
         point.x, point.y, point.z_box, point.slack = found.v, found.s, found.s_box, _slack(system, vectors, found.v)
         wrong_rows, least = _contradictions(system.n_eq, vectors, point)
-        wrong_box = None
+        wrong_bounds = None
         if lower is not None and upper is not None:
-            wrong_box, least_box = _box_contradictions(vectors, point, lower, upper)
-            least = min(least, least_box)
+            wrong_bounds, least_of_bounds = _bound_contradictions(vectors, point, lower, upper)
+            least = min(least, least_of_bounds)
         if least >= -1.0:
             point.polished, point.weak = True, least <= 1.0
             if rows.size > system.n_eq:
                 np.maximum(point.y[system.n_eq :], 0.0, out=point.y[system.n_eq :])
             return point
         rows = rows ^ wrong_rows
-        if wrong_box is not None and lower is not None and upper is not None:
-            leaves, to_lower, to_upper = wrong_box
+        if wrong_bounds is not None and lower is not None and upper is not None:
+            leaves, to_lower, to_upper = wrong_bounds
             lower, upper = (lower & ~leaves) | to_lower, (upper & ~leaves) | to_upper
     return None
 
 
 def _solve_on(system: System, vectors: ScaledVectors, point: Point) -> KKTSolution | None:
-    """The exact solution with the rows and bounds of ``point`` held, or None where it cannot be had exactly."""
+    """The exact solution on the active rows and bounds of ``point``, or None where it cannot be had exactly."""
     try:
-        active = point.active = hold(system, point.rows, point.box)
+        active = point.active = factor_active_set(system, point.rows, point.at_bound)
     except NonConvexError:
         return None
-    target = _box_target(vectors, point)
+    target = _bound_target(vectors, point)
     found = refine(system, active, vectors.q, vectors.d, target, KKTSolution(point.x, point.y, point.z_box))
     if not found.residual <= _CONVERGED:
         found = solve_by_kkt_factor(system, active, vectors.q, vectors.d, target, found)
@@ -288,7 +288,7 @@ def _solve_on(system: System, vectors: ScaledVectors, point: Point) -> KKTSoluti
 
 
 def _contradictions(n_eq: int, vectors: ScaledVectors, point: Point) -> tuple[Mask, float]:
-    """Inequalities whose multiplier (if held) or slack (if not) is negative, and the least of these over WEAK."""
+    """Inequalities whose multiplier (if active) or slack (if not) is negative, and the least of these over WEAK."""
     wrong = np.zeros(point.rows.size, dtype=bool)
     if point.rows.size == n_eq:
         return wrong, np.inf
@@ -300,7 +300,7 @@ def _contradictions(n_eq: int, vectors: ScaledVectors, point: Point) -> tuple[Ma
     return wrong, least
 
 
-def _box_contradictions(
+def _bound_contradictions(
     vectors: ScaledVectors, point: Point, lower: Mask, upper: Mask
 ) -> tuple[tuple[Mask, Mask, Mask], float]:
     """The same for bounds: variables that leave their bound, that reach the lower one, that reach the upper one."""
@@ -333,8 +333,8 @@ def strict_rows(system: System, vectors: ScaledVectors, point: Point) -> tuple[M
 
     Returns
     -------
-    rows, box : masks of the rows and bounds that are active with a positive multiplier (equalities always are)
-    weak_rows, weak_box : masks of those whose slack and multiplier are both zero
+    rows, at_bound : masks of the rows and bounds that are active with a positive multiplier (equalities always are)
+    weak_rows, weak_bounds : masks of those whose slack and multiplier are both zero
     """
     p = system.n_eq
     tolerance = WEAK * vectors.dual_size
@@ -345,15 +345,15 @@ def strict_rows(system: System, vectors: ScaledVectors, point: Point) -> tuple[M
         weak = (point.y <= tolerance) & (point.slack <= size_x)
         weak[:p] = False
         rows &= ~weak
-    box, weak_box = point.box, None
-    if point.z_box is not None and box is not None:
+    at_bound, weak_bounds = point.at_bound, None
+    if point.z_box is not None and at_bound is not None:
         room = np.full(point.x.size, np.inf)
         if vectors.lb is not None:
             room = np.minimum(room, point.x - vectors.lb)
         if vectors.ub is not None:
             room = np.minimum(room, vectors.ub - point.x)
-        weak_box = (np.abs(point.z_box) <= tolerance) & (room <= size_x)
+        weak_bounds = (np.abs(point.z_box) <= tolerance) & (room <= size_x)
         if vectors.fixed is not None:
-            weak_box &= ~vectors.fixed
-        box = box & ~weak_box
-    return rows, box, weak, weak_box
+            weak_bounds &= ~vectors.fixed
+        at_bound = at_bound & ~weak_bounds
+    return rows, at_bound, weak, weak_bounds

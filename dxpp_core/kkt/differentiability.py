@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..matrices import System
 from ..program.units import ScaledVectors
 from .active_set import Point, strict_rows
-from .refinement import ActiveRows, KKTSolution, hold, refine
+from .refinement import ActiveRows, KKTSolution, factor_active_set, refine
 from .stalled import solve_by_kkt_factor
 
 __all__ = ["DifferentiabilityWarning", "dependent_rows", "loose_weak_rows"]
@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 
 # A direction moves a row if it changes it by more than this, relative to the row.
 _MOVED = 1e-7
-# What a few solves leave of a right-hand side that no point meets, and what they leave of any other, relative to it.
+# After so many solves, less than _MET is left of a right-hand side that some point meets; of any other, more.
 _SOLVES, _MET = 5, 1e-6
 # Share in such a right-hand side from which a row counts as one of those that depend on each other.
 _SHARE = 1e-3
@@ -34,9 +34,9 @@ class DifferentiabilityWarning:
     """The derivative at one element is a documented choice, not the derivative of a smooth map.
 
     ``kind``: ``"weakly active"`` (slack and multiplier of these rows are zero: they are left out of the active set),
-    ``"not unique"`` (the loss or the tangent sees components that the problem does not determine: they are
-    held), ``"dependent"`` (these active rows are linearly dependent, among themselves or on active bounds, so that x
-    follows no small change of all of their entries and limits: gradients of these are those of least norm), or
+    ``"not unique"`` (the loss or the tangent sees components that the problem does not determine: their change is taken
+    to be zero), ``"dependent"`` (these active rows are linearly dependent, among themselves or on active bounds, so
+    that x follows no small change of all of their entries and limits: gradients of these are those of least norm), or
     ``"not polished"`` (no active set reproduces the solver's point exactly: the guess from that point is
     used). ``rows`` index G, ``equalities`` A, ``bounds`` x.
     """
@@ -63,12 +63,12 @@ class DifferentiabilityWarning:
 
 def loose_weak_rows(system: System, vectors: ScaledVectors, point: Point) -> tuple[list[int], list[int]]:
     """Weakly active rows of C and bounds that are not tight in every direction the strictly active ones allow."""
-    rows, box, weak, weak_box = strict_rows(system, vectors, point)
-    if not weak.any() and (weak_box is None or not weak_box.any()):
+    rows, at_bound, weak, is_weak_bound = strict_rows(system, vectors, point)
+    if not weak.any() and (is_weak_bound is None or not is_weak_bound.any()):
         return [], []
-    strictly = hold(system, rows, box)
+    strictly = factor_active_set(system, rows, at_bound)
     weak_rows: list[int] = np.flatnonzero(weak).tolist()
-    weak_bounds: list[int] = [] if weak_box is None else np.flatnonzero(weak_box).tolist()
+    weak_bounds: list[int] = [] if is_weak_bound is None else np.flatnonzero(is_weak_bound).tolist()
     loose_rows = [i for i in weak_rows if _moves(system, strictly, system.Ct_dot(_unit(rows.size, i)))]
     loose_bounds = [j for j in weak_bounds if _moves(system, strictly, _unit(system.D.size, j))]
     return loose_rows, loose_bounds
@@ -87,7 +87,7 @@ def _moves(system: System, strictly: ActiveRows, gradient: Array) -> bool:
 
 
 def dependent_rows(system: System, active: ActiveRows) -> Mask | None:
-    """The active rows of C that are linearly dependent over the variables that no bound holds; None if none are.
+    """The active rows of C that are linearly dependent over the variables at no active bound; None if none are.
 
     With T = √κ B H⁻¹ Bᵀ √κ, the powers of I − T leave the part of a vector that lies across the range of B, and remove
     the rest, at once where rows are well apart.
@@ -98,8 +98,8 @@ def dependent_rows(system: System, active: ActiveRows) -> Mask | None:
     start = left = np.where(active.rows, np.random.default_rng(0).normal(size=active.rows.size), 0.0)
     for _ in range(_SOLVES):
         pull = system.Ct_dot(root * left)
-        if active.box is not None:
-            pull = np.where(active.box, 0.0, pull)
+        if active.at_bound is not None:
+            pull = np.where(active.at_bound, 0.0, pull)
         left = left - root * system.C_dot(active.factor.solve(pull))
         if float(np.abs(left).max()) <= _MET:
             return None

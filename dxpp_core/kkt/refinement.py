@@ -29,7 +29,7 @@ from .penalty import STIFFNESS
 __all__ = [
     "ActiveRows",
     "KKTSolution",
-    "hold",
+    "factor_active_set",
     "largest",
     "refine",
 ]
@@ -58,7 +58,7 @@ class ActiveRows:
     """
 
     rows: Mask
-    box: Mask | None
+    at_bound: Mask | None
     kappa: Vector
     factor: Factor
     free: Vector | None = None
@@ -79,19 +79,19 @@ class KKTSolution:
     row_residual: float = np.inf
 
 
-def hold(system: System, rows: Mask, box: Mask | None) -> ActiveRows:
-    """Factor the penalty Hessian that holds these rows and bounds."""
-    pinned = box if box is not None and box.any() else None
+def factor_active_set(system: System, rows: Mask, at_bound: Mask | None) -> ActiveRows:
+    """Factor the penalty Hessian of an active set: these rows stiff, variables at these bounds pinned."""
+    pinned = at_bound if at_bound is not None and at_bound.any() else None
     free = None if pinned is None else np.where(pinned, 0.0, 1.0)
-    unit = np.where(rows, 1.0 / system.squared_row_norms(rows, box), 0.0) if rows.size else np.zeros(0)
+    unit = np.where(rows, 1.0 / system.squared_row_norms(rows, at_bound), 0.0) if rows.size else np.zeros(0)
     try:
         kappa = STIFFNESS * unit
         factor = system.factor(kappa, pinned)
     except NonConvexError:
-        # Rounding of stiff rows has drowned a small curvature: hold them less stiffly, at the price of more steps.
+        # Rounding of stiff rows has drowned a small curvature: make them less stiff, at the price of more steps.
         kappa = _SOFTER * STIFFNESS * unit
         factor = system.factor(kappa, pinned)
-    return ActiveRows(rows, box, kappa, factor, free)
+    return ActiveRows(rows, at_bound, kappa, factor, free)
 
 
 def refine(
@@ -173,9 +173,9 @@ class _Refinement:
 
     def solution(self) -> KKTSolution:
         s_box = None
-        if self.active.box is not None:
+        if self.active.at_bound is not None:
             none_active = self.active.free is None
-            s_box = np.zeros(self.v.size) if none_active else np.where(self.active.box, self.r1, 0.0)
+            s_box = np.zeros(self.v.size) if none_active else np.where(self.active.at_bound, self.r1, 0.0)
         return KKTSolution(self.v, self.s, s_box, self.residual, self.row_residual)
 
 
@@ -193,8 +193,8 @@ def _begin(
     """
     rows, has_rows = active.rows, active.rows.size > 0
     v, s = np.zeros(g.size) if start is None else start.v.copy(), np.zeros(rows.size)
-    if active.free is not None and active.box is not None:
-        v = v * active.free if d_box is None else np.where(active.box, d_box, v)
+    if active.free is not None and active.at_bound is not None:
+        v = v * active.free if d_box is None else np.where(active.at_bound, d_box, v)
     r1, r2 = -g, np.where(rows, d, 0.0) if has_rows and d is not None else np.zeros(rows.size)
     terms = size_v = 0.0
     if start is not None or (active.free is not None and d_box is not None):
@@ -228,14 +228,14 @@ def _refine_compact(
         factor.C,
         factor.L,
         active.rows,
-        factor.held,
+        factor.at_bound,
         active.kappa,
         g,
         _NOTHING if d is None else d,
         _NOTHING if d_box is None or active.free is None else d_box,
         out,
     )
-    s_box = None if active.box is None else out[n + m : 2 * n + m]
+    s_box = None if active.at_bound is None else out[n + m : 2 * n + m]
     return KKTSolution(out[:n], out[n : n + m], s_box, size, row_size)
 
 

@@ -39,8 +39,8 @@ def undetermined_directions(system: System, active: ActiveRows, g: Vector) -> Ve
         w = left
         for _ in range(_POWERS):
             w = RIDGE * active.factor.solve(w)
-            if active.box is not None:
-                w = np.where(active.box, 0.0, w)
+            if active.at_bound is not None:
+                w = np.where(active.at_bound, 0.0, w)
         w = w - found.T @ (found @ w)
         length = float(np.sqrt(w.dot(w)))
         if not length > 1e-9 * size:
@@ -65,9 +65,9 @@ def solve_by_kkt_factor(
     1e-13 only, and GMRES (SciPy), with its factor as preconditioner, solves for corrections of recomputed residuals.
     """
     n = g.size
-    held = np.flatnonzero(active.rows)
-    held_box = np.zeros(0, dtype=np.intp) if active.box is None else np.flatnonzero(active.box)
-    B = sparse.vstack([system.sparse_rows()[held], sparse.identity(n, format="csr")[held_box]], format="csr")
+    rows = np.flatnonzero(active.rows)
+    bounds = np.zeros(0, dtype=np.intp) if active.at_bound is None else np.flatnonzero(active.at_bound)
+    B = sparse.vstack([system.sparse_rows()[rows], sparse.identity(n, format="csr")[bounds]], format="csr")
     m = B.shape[0]
     P = system.sparse_P()
     K = sparse.bmat([[P, B.T], [B, None]], format="csc") if m else sparse.csc_matrix(P)
@@ -77,8 +77,8 @@ def solve_by_kkt_factor(
     except RuntimeError:
         return begin
     preconditioner = LinearOperator(K.shape, factor.solve)
-    rhs_rows = np.zeros(held.size) if d is None else d[held]
-    rhs_box = np.zeros(held_box.size) if d_box is None else d_box[held_box]
+    rhs_rows = np.zeros(rows.size) if d is None else d[rows]
+    rhs_box = np.zeros(bounds.size) if d_box is None else d_box[bounds]
     target = np.concatenate([-g, rhs_rows, rhs_box])
     size_target = float(np.abs(target).max(initial=0.0))
 
@@ -89,7 +89,7 @@ def solve_by_kkt_factor(
         terms = max(size_target, *(float(np.abs(part).max(initial=0.0)) for part in (curvature, pull)))
         return left, float(np.abs(left).max(initial=0.0)), terms
 
-    best = np.concatenate([begin.v, begin.s[held], np.zeros(0) if begin.s_box is None else begin.s_box[held_box]])
+    best = np.concatenate([begin.v, begin.s[rows], np.zeros(0) if begin.s_box is None else begin.s_box[bounds]])
     left, size, terms = left_by(best)
     for _ in range(_STEPS):
         step = factor.solve(left)
@@ -101,9 +101,9 @@ def solve_by_kkt_factor(
             break
         best, (left, size, terms) = best + step, new
     s, s_box = np.zeros(active.rows.size), np.zeros(n)
-    s[held], s_box[held_box] = best[n : n + held.size], best[n + held.size :]
+    s[rows], s_box[bounds] = best[n : n + rows.size], best[n + rows.size :]
     row_residual = float(np.abs(left[n:]).max(initial=0.0)) / (float(np.abs(best[:n]).max()) or 1.0)
-    return KKTSolution(best[:n], s, None if active.box is None else s_box, size / (terms or 1.0), row_residual)
+    return KKTSolution(best[:n], s, None if active.at_bound is None else s_box, size / (terms or 1.0), row_residual)
 
 
 def solve_by_least_squares(
@@ -115,11 +115,11 @@ def solve_by_least_squares(
     smallest norm, which drops the part of g that no v can meet.
     """
     P, C = system.dense()
-    n, n_held = g.size, int(active.rows.sum())
-    held_box = np.zeros(0, dtype=np.intp) if active.box is None else np.flatnonzero(active.box)
-    B = np.concatenate([C[active.rows], np.eye(n)[held_box]])
-    rhs_rows = np.zeros(n_held) if d is None else d[active.rows]
-    rhs_box = np.zeros(held_box.size) if d_box is None else d_box[held_box]
+    n, n_rows = g.size, int(active.rows.sum())
+    bounds = np.zeros(0, dtype=np.intp) if active.at_bound is None else np.flatnonzero(active.at_bound)
+    B = np.concatenate([C[active.rows], np.eye(n)[bounds]])
+    rhs_rows = np.zeros(n_rows) if d is None else d[active.rows]
+    rhs_box = np.zeros(bounds.size) if d_box is None else d_box[bounds]
     K = np.block([[P, B.T], [B, np.zeros((B.shape[0], B.shape[0]))]])
     rhs = np.concatenate([-g, rhs_rows, rhs_box])
     U, sigma, Vt = np.linalg.svd(K)
@@ -130,6 +130,6 @@ def solve_by_least_squares(
         solution += inverse @ (rhs - K @ solution)
     left = rhs - K @ solution
     s, s_box = np.zeros(active.rows.size), np.zeros(n)
-    s[active.rows], s_box[held_box] = solution[n : n + n_held], solution[n + n_held :]
+    s[active.rows], s_box[bounds] = solution[n : n + n_rows], solution[n + n_rows :]
     residual = largest(left) / (largest(rhs) or 1.0)
-    return KKTSolution(solution[:n], s, None if active.box is None else s_box, residual, residual)
+    return KKTSolution(solution[:n], s, None if active.at_bound is None else s_box, residual, residual)

@@ -20,8 +20,8 @@ Mask = NDArray[np.bool_]
 # the factor exist where neither P nor an active row has curvature; refinement against the matrix without it removes its
 # bias.
 RIDGE = 1e-10
-# An active set that starts empty is likely to find itself where the scaled P has no curvature below the first, and
-# where there are at most so many rows.
+# Corrections of an active set that starts empty are likely to lead to the solution where no curvature of the scaled P
+# is below CURVED and there are at most FEW_ROWS rows.
 CURVED = 1e-7
 FEW_ROWS = 8
 
@@ -37,9 +37,9 @@ class Factor(Protocol):
 class System(Protocol):
     """Equilibrated matrices P̂ (n × n) and Ĉ = [Â; Ĝ] of one problem, and what is done with them.
 
-    ``compact``: for compiled loops, P̂ (or its diagonal) and, one after the other, Ĉ, D and E, if the problem is small
-    and dense, or has a diagonal P and a few full rows.  ``direct``: whether such a problem is likely to be solved by
-    correcting an active set that starts empty.
+    ``compact_arrays``: for compiled loops, P̂ (or its diagonal) and, one after the other, Ĉ, D and E, if the problem is
+    *compact*: small and dense, or with a diagonal P and a few full rows.  ``direct``: whether a compact problem is
+    likely to be solved by correcting an active set that starts empty.
     """
 
     D: Vector
@@ -48,7 +48,7 @@ class System(Protocol):
     n_eq: int
     has_curvature: bool
     structure: Hashable
-    compact: tuple[Vector, Vector] | None
+    compact_arrays: tuple[Vector, Vector] | None
     direct: bool
 
     def P_dot(self, v: Vector) -> Vector: ...
@@ -57,8 +57,8 @@ class System(Protocol):
 
     def Ct_dot(self, s: Vector) -> Vector: ...
 
-    def squared_row_norms(self, rows: Mask, box: Mask | None) -> Vector:
-        """Squared norms of the rows of Ĉ over the variables that no active bound holds, if there are any.
+    def squared_row_norms(self, rows: Mask, at_bound: Mask | None) -> Vector:
+        """Squared norms of the rows of Ĉ over the variables at no active bound, if there are any.
 
         A row of ones over 10⁵ variables of which ten are free is a row of ten: its stiffness must not be that of 10⁵.
         """
@@ -71,8 +71,8 @@ class System(Protocol):
     def factor(self, kappa: Vector, pinned: Mask | None, diagonal: Vector | None = None) -> Factor:
         """Factor of the penalty Hessian with these stiffnesses of rows; 0 marks an inactive one.
 
-        Variables at active bounds are pinned: removed rather than held by a stiffness.  ``diagonal`` is added to H (the
-        paper's plug-in holds bounds that way).
+        Variables at active bounds are pinned: removed rather than made stiff.  ``diagonal`` is added to H (the paper's
+        plug-in makes bounds stiff that way).
         """
         ...
 

@@ -16,13 +16,13 @@ Array = NDArray[np.float64]
 class CompactFactor:
     """P (or its diagonal), the rows and their stiffnesses, the factor, and the variables at active bounds."""
 
-    __slots__ = ("C", "L", "P", "held", "kappa")
+    __slots__ = ("C", "L", "P", "at_bound", "kappa")
 
-    def __init__(self, P: Array, C: Array, kappa: Array, L: Array, held: NDArray[np.bool_]) -> None:
-        self.P, self.C, self.kappa, self.L, self.held = P, C, kappa, L, held
+    def __init__(self, P: Array, C: Array, kappa: Array, L: Array, at_bound: NDArray[np.bool_]) -> None:
+        self.P, self.C, self.kappa, self.L, self.at_bound = P, C, kappa, L, at_bound
 
     def solve(self, rhs: Array) -> Array:
-        return _kernel()(self.P, self.C, self.kappa, self.L, np.where(self.held, 0.0, rhs))
+        return _kernel()(self.P, self.C, self.kappa, self.L, np.where(self.at_bound, 0.0, rhs))
 
 
 @cache

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 # A negative eigenvalue of the scaled P (largest entry 1) above this is not rounding.
 CURVATURE_TOLERANCE = 1e-9
-# Programs of at most so many variables and rows are settled by compiled loops.
+# Programs of at most so many variables and rows are polished by compiled loops.
 SMALL_VARIABLES, _SMALL_ROWS = 48, 96
 # To try active sets with a full P of more variables takes as long as a solver does.
 _DIRECT_VARIABLES = 32
@@ -57,7 +57,7 @@ class DenseSystem:
         "_norms",
         "_squares",
         "c",
-        "compact",
+        "compact_arrays",
         "direct",
         "has_curvature",
         "n_eq",
@@ -89,12 +89,12 @@ class DenseSystem:
         self._squares: Array | None = None
         self._G = self.C[n_eq:] if n_rows > n_eq else None
         self._A = self.C[:n_eq] if n_eq else None
-        self.compact: tuple[Array, Array] | None = None
+        self.compact_arrays: tuple[Array, Array] | None = None
         self.direct = False
         if n <= SMALL_VARIABLES and n_rows <= _SMALL_ROWS:
             diagonal = self.P.diagonal().copy()
             alone = n_rows <= n and np.count_nonzero(self.P) == np.count_nonzero(diagonal)
-            self.compact = diagonal if alone else self.P, np.concatenate([self.C.ravel(), self.D, self.E])
+            self.compact_arrays = diagonal if alone else self.P, np.concatenate([self.C.ravel(), self.D, self.E])
             self.direct = n_rows <= FEW_ROWS and (alone or n <= _DIRECT_VARIABLES) and _is_definite(self.P, -CURVED)
         self._norms = self.D
 
@@ -110,13 +110,13 @@ class DenseSystem:
         product: Array = self.Ct.dot(s)
         return product
 
-    def squared_row_norms(self, rows: NDArray[np.bool_], box: NDArray[np.bool_] | None) -> Array:
+    def squared_row_norms(self, rows: NDArray[np.bool_], at_bound: NDArray[np.bool_] | None) -> Array:
         if self._squares is None:
             self._squares = self.C * self.C
             self._norms = self._squares.sum(1)
-        if box is None:
+        if at_bound is None:
             return np.where(self._norms > 0.0, self._norms, 1.0)
-        free = self._squares.dot(~box)
+        free = self._squares.dot(~at_bound)
         return np.where(free > 0.0, free, np.where(self._norms > 0.0, self._norms, 1.0))
 
     def solver_matrices(self, size: float) -> tuple[Matrix, Matrix | None, Matrix | None]:

@@ -2,8 +2,8 @@
 
 With x = α D x̂, rows multiplied by E and the objective by c/α², the scaled program has P̂ = c D P D, q̂ = c D q / α,
 Ĉ = E C D, d̂ = E d / α.  D and E come from Ruiz's iteration (RAL-TR-2001-034) on [[P̂, Ĉᵀ], [Ĉ, 0]], after rows and
-objective have been normalised, so that they do not depend on the units of rows, objective or x.  α is the size that the
-constraints and the unconstrained minimum let one expect of D⁻¹x.
+objective have been normalised, so that they do not depend on the units of rows, objective or x.  α is the size of
+D⁻¹x that the constraints and the unconstrained minimum suggest.
 """
 
 from __future__ import annotations

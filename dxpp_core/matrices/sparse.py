@@ -344,12 +344,12 @@ class SparseSystem:
         self._C_data = self.E[s.C.rows] * C_data * self.D[s.C.indices]
         P, C = s.P_product(self._P_data), s.C_product(self._C_data)
         self.P_dot, self.C_dot, self.Ct_dot = P.dot, C.dot, C.tdot
-        self.compact: tuple[Array, Array] | None = None
+        self.compact_arrays: tuple[Array, Array] | None = None
         self.direct = False
         if s.P_is_diagonal and (s.C_is_full or not s.C.shape[0]):
             rows = self.sparse_rows().toarray()
             diagonal = self.sparse_P().diagonal()
-            self.compact = diagonal, np.concatenate([rows.ravel(), self.D, self.E])
+            self.compact_arrays = diagonal, np.concatenate([rows.ravel(), self.D, self.E])
             self.direct = len(rows) <= FEW_ROWS and bool(diagonal.min() > CURVED)
         self.has_curvature = bool(P_data.any())
         self._squares: Product | None = None
@@ -357,13 +357,13 @@ class SparseSystem:
         self._norms = self.E
         self._is_concave_somewhere: bool | None = None
 
-    def squared_row_norms(self, rows: NDArray[np.bool_], box: NDArray[np.bool_] | None) -> Array:
+    def squared_row_norms(self, rows: NDArray[np.bool_], at_bound: NDArray[np.bool_] | None) -> Array:
         s = self._s
         if self._squares is None:
             self._squares = s.C_product(self._C_data**2)
             norms = self._squares.dot(np.ones(s.n))
             self._norms = np.where(norms > 0.0, norms, 1.0)
-        free = np.ones(s.n) if box is None else np.where(box, 0.0, 1.0)
+        free = np.ones(s.n) if at_bound is None else np.where(at_bound, 0.0, 1.0)
         # A row with one entry is a bound by another name.
         free[s.single_columns[rows[s.single_rows]]] = 0.0
         over_free = self._squares.dot(free)
@@ -387,19 +387,19 @@ class SparseSystem:
             P = P * free[s.P.rows] * free[s.P.indices]
             added = np.where(pinned, 1.0, added)
         stiff = kappa[s.long_rows]
-        held = stiff > 0.0
+        is_stiff = stiff > 0.0
         if s.is_arrow:
             added[s.P.rows] += P
             if s.fold_left.size:
                 added += np.bincount(s.C.indices[s.fold_left], kappa[s.fold_row] * C[s.fold_left] ** 2, minlength=s.n)
-            return _ArrowFactor(added, s.rows_of(C, s.long_rows[held]) if held.any() else None, stiff[held])
+            return _ArrowFactor(added, s.rows_of(C, s.long_rows[is_stiff]) if is_stiff.any() else None, stiff[is_stiff])
         values = np.concatenate(
             [
                 P[s.P_upper],
                 kappa[s.fold_row] * C[s.fold_left] * C[s.fold_right],
                 added,
                 np.where(kappa[s.long_entry_row] > 0.0, C[s.long_entries], 0.0),
-                np.where(held, -1.0 / np.where(held, stiff, 1.0), -1.0),
+                np.where(is_stiff, -1.0 / np.where(is_stiff, stiff, 1.0), -1.0),
             ]
         )
         data: Array = np.bincount(s.positions, values, minlength=s.H_nnz).astype(np.float64, copy=False)

@@ -33,11 +33,15 @@ _DOUBLE_ROUNDING = 1e-9
 
 @dataclass(slots=True)
 class Element:
-    """One problem of the batch in equilibrated form; ``kept`` are the rows of G with a finite h (None: all)."""
+    """One problem of the batch in equilibrated form; ``limited`` are the rows of G with a finite h (None: all)."""
 
     system: System
     vectors: ScaledVectors
-    kept: Mask | None
+    limited: Mask | None
+
+    def numbers_of_limited(self, m: int) -> NDArray[np.intp]:
+        """Which of the m rows of G are limited."""
+        return np.arange(m) if self.limited is None else np.flatnonzero(self.limited)
 
 
 def _surely_finite(array: Array) -> bool:
@@ -222,30 +226,32 @@ class QuadraticProgram:
     def element(self, k: int) -> Element:
         """The k-th problem, equilibrated.  Elements with the same matrices share them and their scaling."""
         h = self.value("h", k)
-        kept = None
+        limited = None
         if h is not None and np.isinf(h.max(initial=0.0)):
-            kept = h < np.inf
+            limited = h < np.inf
         key = (
             tuple(self.index(name, k) for name in _MATRICES if name in self._flat),
-            None if kept is None else kept.tobytes(),
+            None if limited is None else limited.tobytes(),
         )
         system = self._systems.get(key)
         if system is None:
             if self.n <= _ALWAYS_DENSE and not self.patterns:
                 # Small matrices are recognised by their values from one call to the next.
                 P, G, A = (self.value(name, k) for name in _MATRICES)
-                system = small_system(P, G, A, key[1], self.precision, lambda: self._system(k, kept))
+                system = small_system(P, G, A, key[1], self.precision, lambda: self._system(k, limited))
             else:
-                system = self._system(k, kept)
+                system = self._system(k, limited)
             self._systems[key] = system
-        return Element(system, self._vectors(k, system, kept), kept)
+        return Element(system, self._vectors(k, system, limited), limited)
 
-    def _system(self, k: int, kept: Mask | None) -> System:
+    def _system(self, k: int, limited: Mask | None) -> System:
         """The equilibrated matrices of the k-th problem, found convex."""
-        system: System | None = self._dense_system(k, kept) if self._sparse is None else self._sparse_system(k, kept)
+        system: System | None = (
+            self._dense_system(k, limited) if self._sparse is None else self._sparse_system(k, limited)
+        )
         assert system is not None
         if system.has_curvature and system.smallest_curvature_is_negative():
-            system = self._lifted_system(k, kept)
+            system = self._lifted_system(k, limited)
         if system is None:
             raise NonConvexError(
                 "P is not positive semidefinite: the problem is not convex; check the sign of P or shift it",
@@ -253,7 +259,7 @@ class QuadraticProgram:
             )
         return system
 
-    def _lifted_system(self, k: int, kept: Mask | None) -> System | None:
+    def _lifted_system(self, k: int, limited: Mask | None) -> System | None:
         """Where P is only known to lower precision: the system with P lifted by that rounding, if it is convex then."""
         rounding = 4.0 * self.n * self.precision
         if rounding <= _DOUBLE_ROUNDING:
@@ -261,26 +267,26 @@ class QuadraticProgram:
         P = self.dense_matrix("P", k)
         lift = rounding * float(np.abs(P).max())
         if self._sparse is None:
-            system: System = self._dense_system(k, kept, lift)
+            system: System = self._dense_system(k, limited, lift)
         else:
             pattern = self._sparse["P"][0]
             if int((pattern.rows == pattern.indices).sum()) < self.n:
                 return None
-            system = self._sparse_system(k, kept, lift)
+            system = self._sparse_system(k, limited, lift)
         return None if system.smallest_curvature_is_negative() else system
 
-    def _dense_system(self, k: int, kept: Mask | None, lift: float = 0.0) -> System:
+    def _dense_system(self, k: int, limited: Mask | None, lift: float = 0.0) -> System:
         P = self.dense_matrix("P", k)
         P = 0.5 * (P + P.T)
         if lift:
             P = P + lift * np.eye(self.n)
         pieces = [self.dense_matrix(name, k) for name in ("A", "G") if name in self._flat]
-        if kept is not None:
-            pieces[-1] = pieces[-1][kept]
+        if limited is not None:
+            pieces[-1] = pieces[-1][limited]
         C = pieces[0] if len(pieces) == 1 else np.concatenate(pieces) if pieces else np.zeros((0, self.n))
         return DenseSystem(P, C, self.p)
 
-    def _sparse_system(self, k: int, kept: Mask | None, lift: float = 0.0) -> System:
+    def _sparse_system(self, k: int, limited: Mask | None, lift: float = 0.0) -> System:
         assert self._sparse is not None
         P, P_values = self._sparse["P"]
         P_entries = P_values[self.index("P", k)]
@@ -289,26 +295,30 @@ class QuadraticProgram:
         rows = {name: self._sparse[name] for name in ("A", "G") if name in self._sparse}
         data = [
             values[self.index(name, k)]
-            if name == "A" or kept is None
-            else values[self.index(name, k)][kept[pattern.rows]]
+            if name == "A" or limited is None
+            else values[self.index(name, k)][limited[pattern.rows]]
             for name, (pattern, values) in rows.items()
         ]
-        key = (P, *((name, pattern) for name, (pattern, _) in rows.items()), None if kept is None else kept.tobytes())
+        key = (
+            P,
+            *((name, pattern) for name, (pattern, _) in rows.items()),
+            None if limited is None else limited.tobytes(),
+        )
         structure = structure_of_arguments(
-            key, lambda: self._structure(P, {name: pattern for name, (pattern, _) in rows.items()}, kept)
+            key, lambda: self._structure(P, {name: pattern for name, (pattern, _) in rows.items()}, limited)
         )
         return structure.system(P_entries, np.concatenate(data) if data else np.zeros(0))
 
-    def _structure(self, P: SparsePattern, rows: dict[str, SparsePattern], kept: Mask | None) -> SparseStructure:
-        """The structure of P and the rows of A and (those kept of) G below one another."""
+    def _structure(self, P: SparsePattern, rows: dict[str, SparsePattern], limited: Mask | None) -> SparseStructure:
+        """The structure of P and the rows of A and (the limited ones of) G below one another."""
         indptr = [np.zeros(1, dtype=np.int64)]
         indices = [np.zeros(0, np.int32)]
         n_rows, end = 0, 0
         for name, pattern in rows.items():
             row_ends, columns = pattern.indptr, pattern.indices
-            if name == "G" and kept is not None:
-                columns = columns[kept[pattern.rows]]
-                row_ends = np.concatenate([[0], np.cumsum(np.diff(row_ends)[kept])])
+            if name == "G" and limited is not None:
+                columns = columns[limited[pattern.rows]]
+                row_ends = np.concatenate([[0], np.cumsum(np.diff(row_ends)[limited])])
             indptr.append(row_ends[1:].astype(np.int64) + end)
             indices.append(columns)
             n_rows += row_ends.size - 1
@@ -316,10 +326,10 @@ class QuadraticProgram:
         C = SparsePattern(np.concatenate(indptr), np.concatenate(indices), (n_rows, self.n))
         return structure_of(P, C, self.p)
 
-    def _vectors(self, k: int, system: System, kept: Mask | None) -> ScaledVectors:
+    def _vectors(self, k: int, system: System, limited: Mask | None) -> ScaledVectors:
         q, h, b = self.value("q", k), self.value("h", k), self.value("b", k)
         lb, ub = self.value("lb", k), self.value("ub", k)
         assert q is not None
-        if h is not None and kept is not None:
-            h = h[kept]
+        if h is not None and limited is not None:
+            h = h[limited]
         return scale(system, q, b, h, lb, ub).vectors()

@@ -54,7 +54,7 @@ _structures: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
 _structures_by_argument: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
 _small_systems: LeastRecentlyUsed[System] = LeastRecentlyUsed(32)
 _Content: TypeAlias = tuple[tuple[tuple[int, ...], bytes] | None, ...]
-# The latest of them once more: to compare the bytes of its matrices is quicker than to look them up.
+# The latest of them: comparing the bytes of its matrices is quicker than looking them up.
 _latest_small: tuple[_Content, System | None] = ((), None)
 
 
@@ -63,7 +63,7 @@ def _content(P: Array | None, G: Array | None, A: Array | None) -> _Content:
 
 
 def known_small_system(P: Array | None, G: Array | None, A: Array | None) -> System | None:
-    """The system of these dense matrices of float64 precision, all of G kept, if it was made before."""
+    """The system of these dense matrices of float64 precision, with no infinite h, if it was made before."""
     if P is None or P.shape[-1] > SMALL_VARIABLES:
         return None
     global _latest_small
@@ -77,10 +77,15 @@ def known_small_system(P: Array | None, G: Array | None, A: Array | None) -> Sys
 
 
 def small_system(
-    P: Array | None, G: Array | None, A: Array | None, kept: bytes | None, precision: float, make: Callable[[], System]
+    P: Array | None,
+    G: Array | None,
+    A: Array | None,
+    limited: bytes | None,
+    precision: float,
+    make: Callable[[], System],
 ) -> System:
-    """The system of these dense matrices, with those rows of G kept; made if it was not met before."""
-    return _small_systems.get((*_content(P, G, A), kept, precision), make)
+    """The system of these dense matrices, with these rows of G limited (None: all); made if it was not met before."""
+    return _small_systems.get((*_content(P, G, A), limited, precision), make)
 
 
 def structure_of_arguments(key: Hashable, make: Callable[[], SparseStructure]) -> SparseStructure:

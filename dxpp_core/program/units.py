@@ -18,7 +18,8 @@ __all__ = ["Scaled", "ScaledVectors", "scale", "shrunk", "too_small"]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# A scaled solution below this makes the unit of x suspect; one reduction of it goes no further than that.
+# A scaled solution smaller than _SMALL makes the unit of x suspect; one reduction makes it at least _LARGEST_STEP of
+# what it was.
 _SMALL = 1e-2
 _LARGEST_STEP = 1e-4
 _NOTHING = np.zeros(0)
@@ -45,8 +46,9 @@ class ScaledVectors:
 class Scaled(NamedTuple):
     """The vectors of a program in the units of its equilibrated matrices and of x, one after the other.
 
-    ``numbers``: q, d = [b; h], and those of lb and ub that there are.  ``plain``: finite but for the bounds, of which
-    none cross; ``equal``: how many variables have equal bounds; the rest as in :class:`ScaledVectors`.
+    ``numbers``: q, d = [b; h], and those of lb and ub that there are.  ``plain``: whether all numbers but the bounds
+    are finite and no bounds cross; ``equal``: how many variables have equal bounds; the rest as in
+    :class:`ScaledVectors`.
     """
 
     n: int

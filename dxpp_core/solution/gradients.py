@@ -24,10 +24,10 @@ Array = NDArray[np.float64]
 Shape = tuple[int, ...]
 
 
-def argument_gradients(solved: SolutionMap, found: Sensitivities, wanted: dict[str, Shape]) -> dict[str, Array]:
+def argument_gradients(solution: SolutionMap, found: Sensitivities, wanted: dict[str, Shape]) -> dict[str, Array]:
     """Gradients of the wanted arguments, summed over the batch dimensions that their shapes given here do not have."""
-    program, x, v, s, p = solved.program, solved.x, found.v, found.s, solved.program.p
-    y = solved.multipliers() if "G" in wanted or "A" in wanted else None
+    program, x, v, s, p = solution.program, solution.x, found.v, found.s, solution.program.p
+    y = solution.multipliers() if "G" in wanted or "A" in wanted else None
     out: dict[str, Array] = {}
     for name, shape in wanted.items():
         if name == "q":
@@ -41,7 +41,7 @@ def argument_gradients(solved: SolutionMap, found: Sensitivities, wanted: dict[s
         elif name in ("b", "h"):
             out[name] = _sum_to(program, shape, s[:, :p] if name == "b" else s[:, p:])
         else:
-            out[name] = _sum_to(program, shape, solved.split_between_bounds(found.s_box)[name == "ub"])
+            out[name] = _sum_to(program, shape, solution.split_between_bounds(found.s_box)[name == "ub"])
     return out
 
 
@@ -73,9 +73,9 @@ def _sum_to(program: QuadraticProgram, shape: Shape, full: Array) -> Array:
     return total.reshape(shape)
 
 
-def solution_tangents(solved: SolutionMap, tangents: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
+def solution_tangents(solution: SolutionMap, tangents: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
     """Tangents of x, y, z and z_box [size, ·] along tangents of the arguments, each in the shape of its argument."""
-    program = solved.program
+    program = solution.program
     size, n, m, p = program.size, program.n, program.m, program.p
 
     def spread(name: str) -> Array:
@@ -100,14 +100,16 @@ def solution_tangents(solved: SolutionMap, tangents: dict[str, Array]) -> tuple[
     if "q" in tangents:
         g += spread("q")
     if "P" in tangents:
-        g += 0.5 * (times("P", solved.x) + times("P", solved.x, transpose=True))
-    y = solved.multipliers()
+        g += 0.5 * (times("P", solution.x) + times("P", solution.x, transpose=True))
+    y = solution.multipliers()
     for name, rows in (("A", slice(0, p)), ("G", slice(p, None))):
         if name in tangents:
             g += times(name, y[:, rows], transpose=True)
-            d[:, rows] -= times(name, solved.x)
+            d[:, rows] -= times(name, solution.x)
     for name, rows in (("b", slice(0, p)), ("h", slice(p, None))):
         if name in tangents:
             d[:, rows] += spread(name)
-    found = solved.tangent(g, d, spread("lb") if "lb" in tangents else None, spread("ub") if "ub" in tangents else None)
+    found = solution.tangent(
+        g, d, spread("lb") if "lb" in tangents else None, spread("ub") if "ub" in tangents else None
+    )
     return found.v, found.s[:, :p], found.s[:, p:], found.s_box

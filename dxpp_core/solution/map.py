@@ -17,7 +17,7 @@ from ..errors import NotDifferentiableError, SolverAccuracyError
 from ..kkt.active_set import Certificate, Point, certify, strict_rows
 from ..kkt.differentiability import DifferentiabilityWarning, dependent_rows, loose_weak_rows
 from ..kkt.penalty import plugin_stiffness
-from ..kkt.refinement import ActiveRows, KKTSolution, hold, largest, refine
+from ..kkt.refinement import ActiveRows, KKTSolution, factor_active_set, largest, refine
 from ..kkt.stalled import solve_by_kkt_factor, solve_by_least_squares, undetermined_directions
 from ..options import Options, Timings
 from ..program.problem import Element, QuadraticProgram
@@ -26,7 +26,7 @@ from ..solvers.base import RawSolution
 from .diagnosis import explain_failure
 from .search import find_point, for_solver
 
-__all__ = ["TRUSTED", "Sensitivities", "SolutionMap", "Solved"]
+__all__ = ["TRUSTED", "Sensitivities", "SolutionMap", "SolvedElement"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -42,7 +42,7 @@ _SEEN = 1e-7
 
 
 @dataclass(slots=True)
-class Solved:
+class SolvedElement:
     """One solved element, in scaled units, with what its derivatives need."""
 
     element: Element
@@ -77,7 +77,7 @@ class SolutionMap:
     z_box: Array
     timings: Timings = field(default_factory=Timings)
     warnings: list[DifferentiabilityWarning] = field(default_factory=list)
-    solved: list[Solved] = field(default_factory=list)
+    elements: list[SolvedElement] = field(default_factory=list)
 
     @classmethod
     def solve(cls, program: QuadraticProgram, options: Options) -> SolutionMap:
@@ -119,7 +119,7 @@ class SolutionMap:
                 f"tolerance {self.options.tolerance:.0e}: loosen tolerance= or choose another solver=",
                 batch_element=self.program.unravel(k),
             )
-        self.solved.append(Solved(element, point, certificate, raw.iterations))
+        self.elements.append(SolvedElement(element, point, certificate, raw.iterations))
         self._store(k, element, point)
         if not point.polished and self.options.polish:
             self._warn(DifferentiabilityWarning("not polished", self.program.unravel(k)))
@@ -137,20 +137,20 @@ class SolutionMap:
         if point.y.size:
             y = back * system.E * point.y
             self.y[k] = y[:p]
-            if element.kept is None:
+            if element.limited is None:
                 self.z[k] = y[p:]
             else:
-                self.z[k, element.kept] = y[p:]
+                self.z[k, element.limited] = y[p:]
         if point.z_box is not None:
             self.z_box[k] = back * point.z_box / system.D
         if point.lower is not None and point.upper is not None and point.polished:
             # An active bound is met exactly, not up to the rounding of the scaling.
-            for held, bound in (
+            for at_bound, bound in (
                 (point.lower, self.program.value("lb", k)),
                 (point.upper, self.program.value("ub", k)),
             ):
                 if bound is not None:
-                    np.copyto(self.x[k], bound, where=held)
+                    np.copyto(self.x[k], bound, where=at_bound)
 
     def _warn(self, warning: DifferentiabilityWarning) -> None:
         if warning not in self.warnings:
@@ -165,8 +165,8 @@ class SolutionMap:
         rows, bounds = loose_weak_rows(element.system, element.vectors, point)
         if rows or bounds:
             p = self.program.p
-            kept = np.arange(self.program.m) if element.kept is None else np.flatnonzero(element.kept)
-            named = tuple(int(kept[i - p]) for i in rows)
+            limited = element.numbers_of_limited(self.program.m)
+            named = tuple(int(limited[i - p]) for i in rows)
             self._warn(DifferentiabilityWarning("weakly active", self.program.unravel(k), named, tuple(bounds)))
 
     def warn_about_dependent_rows(self) -> None:
@@ -174,71 +174,71 @@ class SolutionMap:
         if self.options.penalty is not None:
             return
         p = self.program.p
-        for k, one in enumerate(self.solved):
+        for k, one in enumerate(self.elements):
             if one.are_rows_checked and not self.options.strict:
                 continue
             one.are_rows_checked = True
-            found = dependent_rows(one.element.system, self._held(k))
+            found = dependent_rows(one.element.system, self._derivative_rows(k))
             if found is not None:
-                kept = np.arange(self.program.m) if one.element.kept is None else np.flatnonzero(one.element.kept)
-                rows, equalities = kept[found[p:]].tolist(), np.flatnonzero(found[:p]).tolist()
+                limited = one.element.numbers_of_limited(self.program.m)
+                rows, equalities = limited[found[p:]].tolist(), np.flatnonzero(found[:p]).tolist()
                 at = self.program.unravel(k)
                 self._warn(DifferentiabilityWarning("dependent", at, tuple(rows), equalities=tuple(equalities)))
 
     # ---- derivatives -----------------------------------------------------------------------------------------------
 
-    def _held(self, k: int) -> ActiveRows:
-        """The active set of the derivative: strictly active rows only; made and factored once an element."""
-        one = self.solved[k]
+    def _derivative_rows(self, k: int) -> ActiveRows:
+        """The active set of the derivative at element k, of strictly active rows only; made and factored once."""
+        one = self.elements[k]
         if one.derivative_rows is None:
             system, point = one.element.system, one.point
             if self.options.penalty is not None:
                 one.derivative_rows = self._plugin_rows(k)
             elif point.weak:
-                rows, box, _, _ = strict_rows(system, one.element.vectors, point)
-                one.derivative_rows = hold(system, rows, box)
+                rows, at_bound, _, _ = strict_rows(system, one.element.vectors, point)
+                one.derivative_rows = factor_active_set(system, rows, at_bound)
             else:
-                one.derivative_rows = point.active or hold(system, point.rows, point.box)
+                one.derivative_rows = point.active or factor_active_set(system, point.rows, point.at_bound)
         return one.derivative_rows
 
     def _plugin_rows(self, k: int) -> ActiveRows:
         """Stiffnesses of the paper in the user's units, carried over to the scaled program."""
-        one = self.solved[k]
+        one = self.elements[k]
         assert self.options.penalty is not None
         system, vectors, point, p = one.element.system, one.element.vectors, one.point, self.program.p
-        m_kept = point.y.size
+        m_limited = point.y.size
         back = vectors.alpha / vectors.c
         y = back * system.E * point.y
-        slack = vectors.alpha * point.slack / system.E if m_kept else point.y
-        rows, box = point.rows, point.box
+        slack = vectors.alpha * point.slack / system.E if m_limited else point.y
+        rows, at_bound = point.rows, point.at_bound
         multipliers, gaps, active = [y], [slack], [rows]
-        if box is not None and point.lower is not None and point.upper is not None and point.z_box is not None:
+        if at_bound is not None and point.lower is not None and point.upper is not None and point.z_box is not None:
             z_box = back * point.z_box / system.D
             x = vectors.alpha * system.D * point.x
-            for held, bound, sign in ((point.lower, vectors.lb, -1.0), (point.upper, vectors.ub, 1.0)):
+            for at_side, bound, sign in ((point.lower, vectors.lb, -1.0), (point.upper, vectors.ub, 1.0)):
                 room = np.full(x.size, np.inf) if bound is None else sign * (vectors.alpha * system.D * bound - x)
-                multipliers.append(np.where(held, np.abs(z_box), 0.0))
+                multipliers.append(np.where(at_side, np.abs(z_box), 0.0))
                 gaps.append(room)
-                active.append(held)
+                active.append(at_side)
         kappa, one.plugin_y = plugin_stiffness(
             self.options.penalty, p, np.concatenate(multipliers), np.concatenate(gaps), np.concatenate(active)
         )
-        one.plugin_y = one.plugin_y[:m_kept]
-        kappa_rows = vectors.c * kappa[:m_kept] / system.E**2 if m_kept else kappa[:0]
+        one.plugin_y = one.plugin_y[:m_limited]
+        kappa_rows = vectors.c * kappa[:m_limited] / system.E**2 if m_limited else kappa[:0]
         kappa_box = None
-        if box is not None:
+        if at_bound is not None:
             n = self.program.n
-            lower, upper = kappa[m_kept : m_kept + n], kappa[m_kept + n :]
+            lower, upper = kappa[m_limited : m_limited + n], kappa[m_limited + n :]
             kappa_box = vectors.c * system.D**2 * (lower + upper)
             # The share of the stiffness of a variable's bounds that is the lower one's.
             one.plugin_lower = lower / np.where(lower + upper > 0.0, lower + upper, 1.0)
         factor = system.factor(kappa_rows, None, kappa_box)
-        return ActiveRows(kappa_rows > 0.0, box, kappa_rows, factor, kappa_box=kappa_box)
+        return ActiveRows(kappa_rows > 0.0, at_bound, kappa_rows, factor, kappa_box=kappa_box)
 
     def _sensitivity(self, k: int, g: Array, d: Array | None, d_box: Array | None) -> KKTSolution:
         """Scaled solution of K[v; s; s_box] = [−g; d; d_box] at element k, by whatever method was chosen."""
-        one = self.solved[k]
-        system, active = one.element.system, self._held(k)
+        one = self.elements[k]
+        system, active = one.element.system, self._derivative_rows(k)
         if self.options.penalty is not None:
             d = np.zeros(active.rows.size) if d is None else d
             rhs = -g + (system.Ct_dot(active.kappa * d) if d.size else 0.0)
@@ -252,9 +252,9 @@ class SolutionMap:
         if found.residual <= TRUSTED:
             return found
         if one.point.weak:
-            # Left out, the weakly active rows leave the solution undetermined: hold them.
+            # Without the weakly active rows the solution is not determined: count them as active.
             if one.all_rows is None:
-                one.all_rows = one.point.active or hold(system, one.point.rows, one.point.box)
+                one.all_rows = one.point.active or factor_active_set(system, one.point.rows, one.point.at_bound)
             with_all = refine(system, one.all_rows, g, d, d_box)
             if with_all.residual <= TRUSTED:
                 return with_all
@@ -270,7 +270,7 @@ class SolutionMap:
         found: KKTSolution,
     ) -> KKTSolution:
         """Where refinement fails: drop what the problem does not determine, and at last factor K itself."""
-        system = self.solved[k].element.system
+        system = self.elements[k].element.system
         free = undetermined_directions(system, active, g)
         along = free.T @ (free @ g)
         if float(np.abs(along).max(initial=0.0)) > _SEEN * float(np.abs(g).max()):
@@ -280,7 +280,7 @@ class SolutionMap:
         if found.residual > TRUSTED:
             found = solve_by_kkt_factor(system, active, g, d, d_box, found)
         found.v = found.v - free.T @ (free @ found.v)
-        unknowns = g.size + int(active.rows.sum()) + (0 if active.box is None else int(active.box.sum()))
+        unknowns = g.size + int(active.rows.sum()) + (0 if active.at_bound is None else int(active.at_bound.sum()))
         if found.residual > TRUSTED and unknowns <= _LEAST_SQUARES_SIZE:
             found = solve_by_least_squares(system, active, g, d, d_box)
         if found.residual > TRUSTED:
@@ -295,7 +295,7 @@ class SolutionMap:
         size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
         out = Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
         for k in range(size):
-            element = self.solved[k].element
+            element = self.elements[k].element
             system, c = element.system, element.vectors.c
             g = -c * system.D * x_bar[k] if x_bar is not None else np.zeros(n)
             d = None
@@ -304,7 +304,7 @@ class SolutionMap:
             if d is not None and y_bar is not None:
                 d[:p] = system.E[:p] * y_bar[k]
             if d is not None and z_bar is not None and m:
-                d[p:] = system.E[p:] * (z_bar[k] if element.kept is None else z_bar[k, element.kept])
+                d[p:] = system.E[p:] * (z_bar[k] if element.limited is None else z_bar[k, element.limited])
             d_box = z_box_bar[k] / system.D if z_box_bar is not None else None
             self._write(out, k, self._sensitivity(k, g, d, d_box))
         self.timings.sensitivity += time.perf_counter() - start
@@ -316,14 +316,14 @@ class SolutionMap:
         size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
         out = Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
         for k in range(size):
-            element, point = self.solved[k].element, self.solved[k].point
+            element, point = self.elements[k].element, self.elements[k].point
             system, c = element.system, element.vectors.c
-            stays = d[k] if element.kept is None else np.concatenate([d[k, :p], d[k, p:][element.kept]])
+            stays = d[k] if element.limited is None else np.concatenate([d[k, :p], d[k, p:][element.limited]])
             d_box = None
             if point.lower is not None and point.upper is not None:
                 d_box = np.zeros(n)
-                self._held(k)
-                share, fixed = self.solved[k].plugin_lower, element.vectors.fixed
+                self._derivative_rows(k)
+                share, fixed = self.elements[k].plugin_lower, element.vectors.fixed
                 of_lower = point.lower.astype(np.float64) if share is None else share
                 of_upper = point.upper.astype(np.float64) if share is None else 1.0 - share
                 if fixed is not None:
@@ -336,23 +336,23 @@ class SolutionMap:
         return out
 
     def _write(self, out: Sensitivities, k: int, found: KKTSolution) -> None:
-        element, p = self.solved[k].element, self.program.p
+        element, p = self.elements[k].element, self.program.p
         system, c = element.system, element.vectors.c
         out.v[k] = system.D * found.v
         if found.s.size:
             s = system.E * found.s / c
-            if element.kept is None:
+            if element.limited is None:
                 out.s[k] = s
             else:
                 out.s[k, :p] = s[:p]
-                out.s[k, p:][element.kept] = s[p:]
+                out.s[k, p:][element.limited] = s[p:]
         if found.s_box is not None:
             np.divide(found.s_box, c * system.D, out=out.s_box[k])
 
     def split_between_bounds(self, s_box: Array) -> tuple[Array, Array]:
         """The parts of s_box [size, n] that belong to lb and to ub."""
         of_lower, of_upper = np.zeros_like(s_box), np.zeros_like(s_box)
-        for k, one in enumerate(self.solved):
+        for k, one in enumerate(self.elements):
             lower, upper, share = one.point.lower, one.point.upper, one.plugin_lower
             if lower is None or upper is None:
                 continue
@@ -369,16 +369,16 @@ class SolutionMap:
         y = np.concatenate([self.y, self.z], axis=1)
         if self.options.penalty is not None and not self.options.penalty.prune:
             p = self.program.p
-            for k, one in enumerate(self.solved):
-                self._held(k)
+            for k, one in enumerate(self.elements):
+                self._derivative_rows(k)
                 assert one.plugin_y is not None
-                kept = slice(None) if one.element.kept is None else one.element.kept
-                y[k, :p], y[k, p:][kept] = one.plugin_y[:p], one.plugin_y[p:]
+                limited = slice(None) if one.element.limited is None else one.element.limited
+                y[k, :p], y[k, p:][limited] = one.plugin_y[:p], one.plugin_y[p:]
         return y
 
     def certificates(self) -> Mapping[str, Array]:
         """Residuals of every element, by name."""
         return {
-            name: np.array([getattr(one.certificate, name) for one in self.solved])
+            name: np.array([getattr(one.certificate, name) for one in self.elements])
             for name in ("primal", "dual", "gap")
         }

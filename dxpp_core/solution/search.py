@@ -1,4 +1,4 @@
-"""A scaled program put to a black-box solver, and its answer polished: how accurate it must be shows afterwards."""
+"""Find the point of a scaled program: ask a solver, polish its answer, and ask again where the polish is rejected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import QPError, SolverError
-from ..kkt.active_set import Point, guess_active, polish, settle
+from ..kkt.active_set import Point, guess_active, polish, polish_compact
 from ..matrices import System
 from ..options import Options, Timings
 from ..program.units import ScaledVectors
@@ -19,14 +19,14 @@ __all__ = ["FAR", "find_point", "first_tolerance", "for_solver"]
 
 Array = NDArray[np.float64]
 
-# Where the point of a compact program will be polished, the solver is first asked for one of this accuracy: that tells
-# most active sets, and to correct the others costs less than an iteration.  Else, and after a rejected polish, for a
-# tenth of the tolerance that the certificate must meet, and then for less.
+# The accuracies that a solver is asked for, one after the other, until a polish is accepted.  For compact programs the
+# first is rough: it tells most active sets, and correcting the others costs less than another iteration of the solver.
+# The others are shares of the tolerance that the certificate must meet, but nothing finer than _FINEST.
 _ROUGH = 1e-5
 _SHARE = 1e-1
 _SHARES = (_SHARE, 1e-3, 1e-5)
 _FINEST = 1e-13
-# A limit of more units of x than this is none for a solver.
+# In units of x: limits farther away than this are not shown to a solver.
 FAR = 1e8
 
 
@@ -47,13 +47,13 @@ def find_point(
     """The polished point of one scaled program, or the solver's where no polish is accepted."""
     if options.direct and system.direct and options.polish:
         start = time.perf_counter()
-        point = settle(system, vectors)
+        point = polish_compact(system, vectors)
         timings.polish += time.perf_counter() - start
         if point is not None and point.certificate is not None and point.certificate.worst <= options.tolerance:
             point.direct = True
             return point, RawSolution(point.x, iterations=1 + point.corrections)
     problem = for_solver(system, vectors)
-    compact = system.compact is not None and options.polish
+    compact = system.compact_arrays is not None and options.polish
     for tolerance in _asked_tolerances(options, compact=compact):
         start = time.perf_counter()
         try:
@@ -67,7 +67,7 @@ def find_point(
         start = time.perf_counter()
         raw = _unscale_duals(raw, problem, vectors)
         y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y
-        point = settle(system, vectors, raw.x, y, raw.z_box) if compact else None
+        point = polish_compact(system, vectors, raw.x, y, raw.z_box) if compact else None
         if point is None:
             guess = guess_active(system, vectors, raw.x, y, raw.z_box)
             point = polish(system, vectors, guess) if options.polish and np.isfinite(raw.x).all() else None
@@ -80,9 +80,9 @@ def find_point(
 
 
 def for_solver(system: System, vectors: ScaledVectors) -> SolverProblem:
-    """The scaled program as solvers see it: a limit of more than 1e8 units of x is none, or no nearer than that.
+    """The scaled program as solvers see it: without bounds beyond 1e8 units of x, and with larger h cut to that.
 
-    The certificate is taken with the limits as they are: a solution out there would be refused.
+    The certificate is taken with the true limits: a solution that makes use of the difference is refused.
     """
     p, size = system.n_eq, vectors.dual_size
     P, G, A = system.solver_matrices(size)

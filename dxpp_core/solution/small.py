@@ -16,7 +16,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kkt.active_set import CORRECTIONS, FROM_NOTHING, LIMITS, Certificate, Point, settled_point
+from ..kkt.active_set import CORRECTIONS, FROM_NOTHING, LIMITS, Certificate, Point, compact_point
 from ..kkt.differentiability import dependent_rows
 from ..matrices import System
 from ..options import Options, Timings
@@ -24,7 +24,7 @@ from ..program.problem import NAMES, Element, QuadraticProgram
 from ..program.recognition import known_small_system
 from ..program.units import Scaled, scale, too_small
 from ..solvers.base import RawSolution, SolverProblem, Status
-from .map import TRUSTED, SolutionMap, Solved
+from .map import TRUSTED, SolutionMap, SolvedElement
 from .search import FAR, first_tolerance
 
 __all__ = ["SmallSolution", "solve_small"]
@@ -75,7 +75,7 @@ class SmallSolution:
         if any(wanted[3:]) and self.has_dependent_rows():
             return None
         kernels, _ = _kernels()
-        system, scaled, compact = self.system, self.scaled, self.system.compact
+        system, scaled, compact = self.system, self.scaled, self.system.compact_arrays
         assert compact is not None
         n, m, p = scaled.n, scaled.m, system.n_eq
         out = np.empty(4 * n + 2 * m + kernels.room_for(n, m))
@@ -126,7 +126,7 @@ class SmallSolution:
     def point(self) -> Point:
         """The same point as the general way holds it."""
         bounded = self.scaled.has_lb or self.scaled.has_ub
-        point = settled_point(self.system, bounded, self.masks, self.state, Certificate(*self.residuals))
+        point = compact_point(self.system, bounded, self.masks, self.state, Certificate(*self.residuals))
         point.direct = self.direct
         return point
 
@@ -145,9 +145,9 @@ class SmallSolution:
         shapes = [None if array is None else np.broadcast_to(0.0, array.shape) for array in self.arrays]
         program = QuadraticProgram(dict(zip(NAMES, shapes, strict=True)), {})
         x, y, z, z_box = (part[None] for part in self.parts())
-        solved = [Solved(element, self.point(), Certificate(*self.residuals), self.iterations)]
+        elements = [SolvedElement(element, self.point(), Certificate(*self.residuals), self.iterations)]
         timings = Timings(*self.seconds, self.sensitivity)
-        return SolutionMap(program, self.options, x, y, z, z_box, timings=timings, solved=solved)
+        return SolutionMap(program, self.options, x, y, z, z_box, timings=timings, elements=elements)
 
 
 def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSolution | None:
@@ -157,7 +157,7 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
     system = known_small_system(P, G, A)
     if system is None or q is None or (h is None) != (G is None) or (b is None) != (A is None):
         return None
-    n, m, p, compact = system.D.size, system.E.size, system.n_eq, system.compact
+    n, m, p, compact = system.D.size, system.E.size, system.n_eq, system.compact_arrays
     length = q.shape
     if length != (n,) or not (lb is None or lb.shape == length) or not (ub is None or ub.shape == length):
         return None
@@ -181,13 +181,13 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
         scaled.dual_size,
         *LIMITS,
     )
-    prepared = solved = time.perf_counter()
+    prepared = answered = time.perf_counter()
     direct = options.direct and system.direct
     found = settle(*given, FROM_NOTHING, *_FROM_NOTHING, masks, state) if direct else _NOT_FOUND
     iterations = found[5]
     if not _good(found, options):
         raw = options.solver(_problem(system, scaled), first_tolerance(options))
-        solved = time.perf_counter()
+        answered = time.perf_counter()
         start_from = _start(raw, n, m, p, scaled.has_lb or scaled.has_ub)
         if start_from is None:
             return None
@@ -207,7 +207,7 @@ def solve_small(arrays: Sequence[Array | None], options: Options) -> SmallSoluti
         found[1:4],
         iterations,
         direct,
-        (prepared - start, solved - prepared, time.perf_counter() - solved),
+        (prepared - start, answered - prepared, time.perf_counter() - answered),
     )
 
 

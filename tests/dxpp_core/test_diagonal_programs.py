@@ -42,7 +42,7 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> dict
 
 
 def _was_compiled(found: QPSolution) -> bool:
-    active = found._call.map().solved[0].point.active
+    active = found._call.map().elements[0].point.active
     return active is not None and isinstance(active.factor, CompactFactor)
 
 
@@ -59,7 +59,7 @@ def test_compiled_loops_find_what_numpy_finds(seed: int, n: int, m: int, p: int,
     data = _program(seed, n, m, p, bounds, flat)
     both = [solve_and_differentiate(data, seed, solver=solver) for solver in ("auto", "piqp")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(black_box, "settle", lambda *_: None)
+        patch.setattr(black_box, "polish_compact", lambda *_: None)
         general = solve_and_differentiate(data, seed)
     assert not _was_compiled(general[0])
     for way in both:

@@ -90,7 +90,7 @@ def _simplex(n: int = 6, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def _takes_the_short_way(found: QPSolution) -> bool:
-    return isinstance(found._call.solved, small_solution.SmallSolution)
+    return isinstance(found._call.solution, small_solution.SmallSolution)
 
 
 def test_known_matrices_take_the_short_way() -> None:
