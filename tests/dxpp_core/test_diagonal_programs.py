@@ -1,4 +1,4 @@
-"""A diagonal P beside a few full rows (projections, budgets) is settled by compiled loops: they find the same."""
+"""A diagonal P beside a few full rows (projections, budgets) is polished by compiled loops: they find the same."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from quadratic_programs import check_same, random_limits, solve_and_differentiate
+from quadratic_programs import call_layer, check_same, random_limits, solve_and_differentiate
 
-from dxpp_core import QPSolution, solve_qp
+from dxpp_core import solve_qp
 from dxpp_core.matrices.compact import CompactFactor
 from dxpp_core.reference import reduced_kkt_gradients
-from dxpp_core.solution import search as black_box
 
 Array = NDArray[np.float64]
 F64 = torch.float64
@@ -41,8 +40,8 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> dict
     return {name: tensor.requires_grad_() for name, tensor in tensors.items()}
 
 
-def _was_compiled(found: QPSolution) -> bool:
-    active = found._call.map().elements[0].point.active
+def _is_compiled(data: dict[str, Any], **options: Any) -> bool:
+    active = call_layer(data, **options).map().elements[0].point.active
     return active is not None and isinstance(active.factor, CompactFactor)
 
 
@@ -58,10 +57,7 @@ def _was_compiled(found: QPSolution) -> bool:
 def test_compiled_loops_find_what_numpy_finds(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> None:
     data = _program(seed, n, m, p, bounds, flat)
     both = [solve_and_differentiate(data, seed, solver=solver) for solver in ("auto", "piqp")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(black_box, "polish_compact", lambda *_: None)
-        general = solve_and_differentiate(data, seed)
-    assert not _was_compiled(general[0])
+    general = solve_and_differentiate(data, seed, others=8)
     for way in both:
         check_same(way, general)
 
@@ -87,7 +83,7 @@ def _projection(n: int) -> dict[str, Any]:
 def test_a_projection_is_compiled_and_exact(n: int, solver: str) -> None:
     data = _projection(n)
     found = solve_qp(**data, solver=solver)
-    assert _was_compiled(found)
+    assert _is_compiled(data, direct=solver == "auto")
     assert not found.warnings
     x_bar = torch.randn(n, generator=torch.Generator().manual_seed(1), dtype=F64)
     (gradient,) = torch.autograd.grad(found.x, data["q"], x_bar)
@@ -103,7 +99,7 @@ def test_its_gradients_are_those_of_the_reduced_kkt_system() -> None:
         data = _program(seed, 60, 3, 2, "both", flat=False)
         data["h"] = torch.where(torch.isinf(data["h"]), 50.0, data["h"]).detach().requires_grad_()
         found = solve_qp(**data)
-        compiled += _was_compiled(found)
+        compiled += _is_compiled(data)
         x_bar = torch.randn(60, generator=torch.Generator().manual_seed(seed), dtype=F64)
         gradients = torch.autograd.grad(found.x, list(data.values()), x_bar)
         x, y, z = (part.detach().numpy() for part in (found.x, found.y, found.z))
@@ -129,8 +125,9 @@ def test_a_weakly_active_bound_is_left_to_the_general_way_and_named() -> None:
     # It lies on the simplex: its zeros are not pushed against their bounds.
     point = torch.zeros(60, dtype=F64)
     point[:2] = 0.5
-    found = solve_qp(**data | {"q": (-2.0 * point).requires_grad_()})
-    assert not _was_compiled(found)
+    data["q"] = (-2.0 * point).requires_grad_()
+    found = solve_qp(**data)
+    assert not _is_compiled(data)
     assert [warning.kind for warning in found.warnings] == ["weakly active"]
 
 

@@ -13,21 +13,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from quadratic_programs import check_same, solve_and_differentiate
+from quadratic_programs import call_layer, check_same, solve_and_differentiate
 
 from dxpp_core import (
     DoubleBackwardError,
     InfeasibleError,
     NonFiniteError,
     QPError,
-    QPSolution,
     ShapeError,
     UnboundedError,
     solve_qp,
 )
-from dxpp_core.matrices import dense
-from dxpp_core.program import recognition
-from dxpp_core.solution import small as small_solution
+from dxpp_core.kkt.penalty import PluginPenalty
+from dxpp_core.solution.small import SmallSolution
 from dxpp_core.solvers import RawSolution, SolverProblem, find_solver
 
 Array = NDArray[np.float64]
@@ -69,12 +67,7 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str) -> dict[str, torch.
 def test_all_ways_find_the_same(seed: int, n: int, m: int, p: int, bounds: str) -> None:
     data = _program(seed, n, m, min(p, n - 1), bounds)
     ways = [solve_and_differentiate(data, seed, solver=solver) for solver in ("auto", "auto", "piqp")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dense, "SMALL_VARIABLES", 0)
-        # Systems that were made the compiled way are not recognised.
-        patch.setattr(recognition, "_small_systems", recognition.LeastRecentlyUsed(1))
-        patch.setattr(recognition, "_latest_small", ((), None))
-        general = solve_and_differentiate(data, seed, solver="piqp")
+    general = solve_and_differentiate(data, seed, solver="piqp", others=49)
     for way in ways:
         check_same(way, general)
 
@@ -89,20 +82,20 @@ def _simplex(n: int = 6, seed: int = 0) -> dict[str, torch.Tensor]:
     return data
 
 
-def _takes_the_short_way(found: QPSolution) -> bool:
-    return isinstance(found._call.solution, small_solution.SmallSolution)
+def _takes_the_short_way(data: dict[str, torch.Tensor], **options: Any) -> bool:
+    return isinstance(call_layer(data, **options).solution, SmallSolution)
 
 
 def test_known_matrices_take_the_short_way() -> None:
     data = _simplex()
-    assert _takes_the_short_way(solve_qp(**data))
-    assert _takes_the_short_way(solve_qp(**data | {"q": torch.nn.Parameter(data["q"])}))
-    assert _takes_the_short_way(solve_qp(**data | {"q": torch.stack([data["q"], data["q"]], 1)[:, 0]}))
+    assert _takes_the_short_way(data)
+    assert _takes_the_short_way(data | {"q": torch.nn.Parameter(data["q"])})
+    assert _takes_the_short_way(data | {"q": torch.stack([data["q"], data["q"]], 1)[:, 0]})
 
 
-@pytest.mark.parametrize("asked", [{"method": "penalty"}, {"polish": False}])
+@pytest.mark.parametrize("asked", [{"penalty": PluginPenalty()}, {"polish": False}])
 def test_what_asks_for_more_takes_the_general_way(asked: dict[str, Any]) -> None:
-    assert not _takes_the_short_way(solve_qp(**_simplex(), **asked))
+    assert not _takes_the_short_way(_simplex(), **asked)
 
 
 @pytest.mark.parametrize("other", ["float32", "sparse", "batch"])
@@ -114,7 +107,7 @@ def test_other_tensors_take_the_general_way(other: str) -> None:
         data["P"] = data["P"].to_sparse()
     else:
         data["q"] = torch.stack([data["q"], -data["q"]])
-    assert not _takes_the_short_way(solve_qp(**data))
+    assert not _takes_the_short_way(data)
 
 
 def _wrong(name: str, value: float) -> dict[str, torch.Tensor]:
@@ -183,7 +176,7 @@ def test_all_that_a_solution_tells_is_there(solver: str) -> None:
     data = _simplex()
     data["q"].requires_grad_()
     found = solve_qp(**data, solver=solver)
-    assert _takes_the_short_way(found)
+    assert _takes_the_short_way(data, direct=solver == "auto")
     found.x[0].backward()
     assert found.certificate.worst <= 1e-12
     assert found.warnings == ()

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dxpp_core import QPSolution, solve_qp
+from dxpp_core import QPSolution, find_solver, solve_qp
+from dxpp_core.arguments import native_arrays, split_argument
+from dxpp_core.autograd import Call, apply_solve
+from dxpp_core.matrices.sparse import SparsePattern
+from dxpp_core.options import Options
+from dxpp_core.program.problem import NAMES
 from dxpp_core.reference import reduced_kkt_gradients
-
-NAMES = ("P", "q", "G", "h", "A", "b", "lb", "ub")
 
 
 @dataclass
@@ -36,11 +39,33 @@ def make_problem(**arguments: object) -> Problem:
     return Problem({k: torch.as_tensor(v, dtype=torch.float64) for k, v in arguments.items() if v is not None})
 
 
+def _beside_others(data: Mapping[str, Tensor], others: int) -> dict[str, Tensor]:
+    """The same program beside as many variables that nothing ties to it, whose P is full and whose minimum is zero."""
+    dense = {
+        name: part if part.layout is torch.strided else part.to_dense(masked_grad=True) for name, part in data.items()
+    }
+    own = 0.5 * torch.eye(others, dtype=torch.float64) + 0.5
+    wider = {"P": torch.block_diag(dense["P"], own)}
+    for name in ("G", "A"):
+        if name in dense:
+            wider[name] = torch.nn.functional.pad(dense[name], (0, others))
+    for name, filling in (("q", 0.0), ("lb", -torch.inf), ("ub", torch.inf)):
+        if name in dense:
+            wider[name] = torch.nn.functional.pad(dense[name], (0, others), value=filling)
+    return dense | wider
+
+
 def solve_and_differentiate(
-    data: Mapping[str, Tensor], seed: int, **options: Any
+    data: Mapping[str, Tensor], seed: int, *, others: int = 0, **options: Any
 ) -> tuple[QPSolution, dict[str, Tensor]]:
-    """The solution, and dense gradients of a random linear loss of all its parts."""
-    found = solve_qp(**data, **options)
+    """The solution, and dense gradients of a random linear loss of all its parts.
+
+    Beside so many ``others`` (variables that have nothing to do with it) a program is not compact: no compiled loop
+    serves it.
+    """
+    n = data["q"].numel()
+    found = solve_qp(**(_beside_others(data, others) if others else data), **options)
+    found = replace(found, x=found.x[:n], z_box=found.z_box[:n])
     generator = torch.Generator().manual_seed(seed)
     parts = (found.x, found.y, found.z, found.z_box)
     loss = torch.stack(
@@ -48,6 +73,18 @@ def solve_and_differentiate(
     ).sum()
     gradients = torch.autograd.grad(loss, list(data.values()), allow_unused=True)
     return found, {name: g.to_dense() for name, g in zip(data, gradients, strict=True) if g is not None}
+
+
+def call_layer(data: Mapping[str, Tensor], **options: Any) -> Call:
+    """What ``solve_qp`` does by default, or with these fields of ``Options``; the call tells how it was done."""
+    patterns: dict[str, SparsePattern] = {}
+    tensors = [data.get(name) for name in NAMES]
+    arrays = native_arrays(tensors)
+    if arrays is None:
+        tensors = [split_argument(name, tensor, patterns) for name, tensor in zip(NAMES, tensors, strict=True)]
+    call = Call(Options(**{"solver": find_solver("piqp"), "direct": True} | options), patterns, arrays)
+    apply_solve(call, *tensors)
+    return call
 
 
 def random_limits(rng: np.random.Generator, inside: np.ndarray, m: int, p: int, bounds: str) -> dict[str, np.ndarray]:
