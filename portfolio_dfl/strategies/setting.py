@@ -151,7 +151,7 @@ def resolve_setting(config: StudyConfig, n_assets: int, *, trained: bool) -> Str
 
 
 def _trained(config: StudyConfig) -> TrainedSetting:
-    from dxpp_core.solvers import find_solver
+    from dxpp_core import find_solver
     from portfolio_dfl.forecasting import PredictorSpec
     from portfolio_dfl.training.losses import build_loss
     from portfolio_dfl.training.settings import TrainingSettings
