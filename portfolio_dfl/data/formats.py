@@ -186,16 +186,20 @@ def _separator(line: str) -> str:
 def _first_date(table: Sequence[list[str]]) -> tuple[int, int]:
     """Row and position of the first date that has dates below it; of the first date where none has; else -1.
 
-    A ticker may look like a date.
+    A ticker may look like a date, in a header and in a long table.
     """
     first = (-1, -1)
+    tickers: set[int] = set()
     for number, row in enumerate(table[: _HEAD_LINES + 1]):
-        for position in (k for k, cell in enumerate(row[:3]) if _is_date(cell)):
+        dated = [k for k, cell in enumerate(row[:3]) if _is_date(cell)]
+        # The dates of a header of two lines stand below the word Ticker too.
+        for position in [k for k in dated if k not in tickers] or dated:
             below = [other[position] for other in table[number + 1 : number + 11] if len(other) > position]
             below = [cell for cell in below if cell.strip()]
             if not below or looks_like_dates(pd.Series(below)):
                 return number, position
             first = first if first[0] >= 0 else (number, position)
+        tickers |= {k for k, cell in enumerate(row) if holds_tickers(cell)}
     return first
 
 

@@ -158,7 +158,9 @@ def _whole_name(name: Hashable) -> str:
 
 def _part(name: Hashable) -> str:
     """Text of one cell of a header; empty where there is none."""
-    return "" if name is None or name is pd.NA or name != name else str(name).strip()
+    if isinstance(name, str):
+        return name.strip()
+    return "" if name is None or name is pd.NA or name != name else ticker_text(name)
 
 
 def _is_blank_column(column: pd.Series) -> bool:
@@ -322,6 +324,9 @@ def _from_pairs(
         if all((field, name) in pairs for name in tickers):
             if price is None:
                 _say_which(field, notes)
+            repeated = [name for name in tickers if pairs.count((field, name)) > 1]
+            if repeated:
+                raise DataError(f"several columns are {field} of {repeated[0]}, or lack their ticker: see the header")
             positions = [pairs.index((field, name)) for name in tickers]
             return table.iloc[:, positions].set_axis(tickers, axis=1)
     found = ", ".join(sorted({field for field, _ in pairs}))

@@ -137,6 +137,8 @@ def _select(wide: pd.DataFrame, tickers: Sequence[str] | None) -> pd.DataFrame:
     """Columns asked for."""
     if tickers is None:
         return wide
+    if isinstance(tickers, str):
+        raise DataError(f"tickers={tickers!r} is one text: give a list of tickers, as [{tickers!r}]")
     tickers = [ticker_text(ticker) for ticker in tickers]
     if len(set(tickers)) < len(tickers):
         raise DataError(f"tickers are named twice: {', '.join(tickers)}")

@@ -79,6 +79,25 @@ def test_a_ticker_that_is_a_word_for_ticker_is_a_ticker_of_a_wide_file(name, who
     np.testing.assert_allclose(read[name], frame[name])
 
 
+@pytest.mark.parametrize("tickers", [["20200101", "20210101"], ["2020-01-31", "2020-02-28"]])
+def test_tickers_that_look_like_dates_may_stand_before_the_date_of_a_long_file(tickers, tmp_path):
+    long(tickers)[["ticker", "Date", "close"]].to_csv(tmp_path / "prices.csv", index=False)
+    assert build_panel(read_prices_file(tmp_path / "prices.csv"), calendar=None).tickers == tuple(tickers)
+
+
+@pytest.mark.parametrize(("label", "message"), [(np.nan, "lack their ticker"), (True, "truth value")])
+def test_a_ticker_of_a_header_of_two_levels_that_was_read_as_data_is_refused(label, message):
+    frame = wide(["A", "ON"])
+    frame.columns = pd.MultiIndex.from_tuples([("Close", label), ("Close", "ON")])
+    with pytest.raises(DataError, match=message):
+        FrameSource(frame).load()
+
+
+def test_one_text_is_no_list_of_tickers():
+    with pytest.raises(DataError, match=r"give a list of tickers, as \['NA'\]"):
+        build_panel(wide(["NA", "ON"]), tickers="NA")
+
+
 def test_a_missing_ticker_of_a_long_file_is_refused_and_not_called_na(tmp_path):
     table = long(["NA", "ON"])
     table.loc[3, "ticker"] = ""
