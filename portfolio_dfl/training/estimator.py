@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from skfolio.optimization import BaseOptimization
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.allocation.limits import Limit
-from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.data.returns import why_not_returns
+from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.forecasting.build import PredictorFactory
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
@@ -31,6 +32,11 @@ class DecisionFocusedPortfolio(BaseOptimization):
     ``fit(X)`` trains on the samples whose labels are complete at the last row of X and decides at that
     close, with `previous_weights` as the weights held (equal weights if None). ``predict(X)`` evaluates the
     weights on other returns, as for every skfolio optimiser.
+
+    Weights held are aligned by name with the columns of X. Where a step before this one dropped or changed assets
+    (skfolio's `SelectKExtremes`, `DropCorrelated`), those that are held and not in X count as sold, and what they
+    brought as spread over the others held, in proportion (equally where none is left), before the turnover limit
+    counts. That needs names: call ``set_output(transform="pandas")`` on a pipeline with such a step.
 
     The decision depends on the weights held, so that `cross_val_predict` runs the folds in order and hands
     them on. Give ``portfolio_params={"weight_drift": True}`` to hand on drifted weights, which are the ones
@@ -169,12 +175,11 @@ class DecisionFocusedPortfolio(BaseOptimization):
         Raises
         ------
         DataError
-            If X is too short or holds missing returns.
+            If X is no table of finite simple returns, anywhere in it, or too short; if the weights held do not fit it.
         TrainingError
             If training fails numerically; see skfolio's `fallback` and `raise_on_failure` for ways on.
         """
-        validate_data(self, X, skip_check_array=True)
-        history = _dated(X)
+        history = self._history(X, fitted=False)
         n_assets = history.shape[1]
         held = np.full(n_assets, 1.0 / n_assets)
         if self.previous_weights is not None:
@@ -188,6 +193,77 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self.expected_returns_: NDArray[np.float64] = self.policy_.forecasts[history.index[-1]]
         self.weights_ = decided
         return self
+
+    def predict(self, X: ArrayLike) -> Any:
+        """Portfolio of the weights decided on other simple returns X [T, N] of the same assets, as in skfolio.
+
+        Raises
+        ------
+        DataError
+            If X is no table of finite simple returns of the assets that were fitted.
+        """
+        check_is_fitted(self, "weights_")
+        self._history(X, fitted=True)
+        return super().predict(X)
+
+    def fit_predict(self, X: ArrayLike, y: None = None) -> Any:
+        """Fit on X and evaluate the weights on it, as in skfolio."""
+        return super().fit_predict(X)
+
+    def _history(self, X: ArrayLike, *, fitted: bool) -> pd.DataFrame:
+        """X as a frame of finite returns with dates; in `fit`, scikit-learn keeps its names and width."""
+        needed = {"ensure_min_samples": 1 if fitted else 2, "reset": not fitted}
+        try:
+            # Not finite ones are named below, by ticker and date.
+            values = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, **needed)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"X is no table of returns: {error}") from error
+        index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(len(values))
+        columns = X.columns if isinstance(X, pd.DataFrame) else range(values.shape[1])
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            row, column = bad[0]
+            label = index[row].date() if isinstance(index, pd.DatetimeIndex) else f"row {index[row]}"
+            kind = "NaN" if np.isnan(values[row, column]) else "infinity"
+            raise DataError(
+                f"X contains {kind}: the return of {columns[column]} on {label}, and {len(bad) - 1} more values are "
+                "not finite; clean the prices, or start later"
+            )
+        if not isinstance(index, pd.DatetimeIndex):  # consecutive days only seed the window
+            index = pd.date_range("1970-01-01", periods=len(values))
+        history = pd.DataFrame(values, index=index, columns=columns)
+        reason = why_not_returns(history)
+        if reason is not None:
+            raise DataError(f"not simple returns: {reason}")
+        return history
+
+    def _clean_previous_weights(self, n_assets: int, *, apply_investable_mask: bool = True) -> NDArray[np.float64]:
+        """Weights held [N] in the order of X; those of other assets as sold, see the class."""
+        given = self.previous_weights
+        if isinstance(given, Mapping):
+            return self._aligned(given, n_assets)
+        held = np.asarray(given, dtype=np.float64)
+        held = np.full(n_assets, float(held)) if held.ndim == 0 else held
+        if held.shape != (n_assets,):
+            raise DataError(
+                f"previous_weights are {list(held.shape)} numbers without names, and X has {n_assets} assets: give "
+                'a mapping of names to weights and X as a frame; in a pipeline, call set_output(transform="pandas")'
+            )
+        return held
+
+    def _aligned(self, given: Mapping[str, float], n_assets: int) -> NDArray[np.float64]:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            raise DataError(
+                "previous_weights have names and the columns of X have none (or not all are text): give X as a frame; "
+                'in a pipeline, call set_output(transform="pandas")'
+            )
+        kept = np.array([float(given.get(name, 0.0)) for name in names])
+        sold = float(sum(weight for name, weight in given.items() if name not in set(names)))
+        if sold == 0.0 or not np.isfinite([*kept, sold]).all():
+            return kept
+        left = float(kept.sum())
+        return kept * ((left + sold) / left) if left > 0.0 else np.full(n_assets, sold / n_assets)
 
     def _policy(self, n_assets: int) -> PredictOptimisePolicy:
         layer = MultiPeriodMeanVariance(
@@ -225,11 +301,3 @@ class DecisionFocusedPortfolio(BaseOptimization):
             risk_scaling=self.risk_scaling,
             name=type(self).__name__,
         )
-
-
-def _dated(X: ArrayLike) -> pd.DataFrame:
-    """Returns as a frame with dates; rows without dates get consecutive days, which only seed the window."""
-    if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.DatetimeIndex):
-        return X
-    frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X, dtype=np.float64))
-    return frame.set_axis(pd.date_range("1970-01-01", periods=len(frame)), axis=0)

@@ -11,13 +11,15 @@ import pandas as pd
 import pytest
 from skfolio import Portfolio
 from skfolio.model_selection import WalkForward, cross_val_predict
+from skfolio.pre_selection import DropCorrelated, SelectKExtremes
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.allocation.limits import BoxLimits
-from portfolio_dfl.errors import DataError, TrainingError
+from portfolio_dfl.errors import AllocationError, DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance
 from portfolio_dfl.training.estimator import DecisionFocusedPortfolio
@@ -155,3 +157,117 @@ def test_a_failed_training_falls_back_to_the_weights_held(returns: pd.DataFrame)
         broken.fit(returns)
     np.testing.assert_array_equal(broken.weights_, held)
     assert broken.fallback_ == "previous_weights"
+
+
+@pytest.fixture
+def many() -> pd.DataFrame:
+    """Returns of six assets whose means and correlations change, so that a selection does."""
+    rng = np.random.default_rng(5)
+    drift = np.repeat(rng.normal(0.0, 0.01, (4, 6)), 30, axis=0)
+    return pd.DataFrame(
+        drift + rng.normal(0.0, 0.01, (120, 6)), pd.bdate_range("2020-01-01", periods=120), list("ABCDEF")
+    )
+
+
+@pytest.mark.parametrize("step", [SelectKExtremes(k=3), DropCorrelated(threshold=0.2)], ids=lambda step: str(step)[:14])
+@pytest.mark.parametrize("drift", [False, True])
+def test_a_step_that_selects_assets_anew_in_every_fold_may_come_before(
+    many: pd.DataFrame, step: Any, drift: bool
+) -> None:
+    optimiser = make_estimator(portfolio_params={"weight_drift": drift}, turnover_limit=0.3)
+    pipeline = Pipeline([("select", step), ("optimiser", optimiser)]).set_output(transform="pandas")
+    predicted = cross_val_predict(pipeline, many, cv=WalkForward(train_size=TRAIN, test_size=TEST))
+    held = [set(portfolio.assets) for portfolio in predicted.portfolios]
+    assert len(held) == 8
+    assert len({frozenset(assets) for assets in held}) > 1
+    for before, after in zip(predicted.portfolios, predicted.portfolios[1:], strict=False):
+        assert after.weights.sum() == pytest.approx(1.0)
+        start = pd.Series(before.ending_weights_dict)
+        kept = start.reindex(after.assets, fill_value=0.0)
+        spread = kept / kept.sum() if kept.sum() > 0 else pd.Series(1 / len(kept), index=kept.index)
+        assert np.abs(after.weights - spread.to_numpy()).sum() <= 0.3 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("held", "aligned"),
+    [
+        ({"A": 0.5, "gone": 0.5}, [1.0, 0.0, 0.0]),
+        ({"A": 0.2, "C": 0.2, "gone": 0.35, "lost": 0.25}, [0.5, 0.0, 0.5]),
+        ({"gone": 1.0}, [1 / 3, 1 / 3, 1 / 3]),
+        ({"C": 0.25, "B": 0.75}, [0.0, 0.75, 0.25]),
+        ({"C": 0.25, "B": 0.75, "gone": 0.0}, [0.0, 0.75, 0.25]),
+    ],
+)
+def test_assets_held_and_not_offered_count_as_sold(
+    returns: pd.DataFrame, held: dict[str, float], aligned: list[float]
+) -> None:
+    from_names = make_estimator(turnover_limit=0.1, previous_weights=held).fit(returns)
+    from_array = make_estimator(turnover_limit=0.1, previous_weights=aligned).fit(returns)
+    np.testing.assert_allclose(from_names.weights_, from_array.weights_, atol=1e-12)
+    broken = make_estimator(learning_rate=1e9, epochs=10, fallback="previous_weights", previous_weights=held)
+    np.testing.assert_allclose(broken.fit(returns).weights_, aligned)
+
+
+def test_weights_held_that_are_no_portfolio_stay_refused(returns: pd.DataFrame) -> None:
+    with pytest.raises(AllocationError, match=r"sum 0\.5"):
+        make_estimator(previous_weights={"A": 0.5, "B": 0.0}, turnover_limit=0.2).fit(returns)
+
+
+def test_weights_without_names_of_other_assets_are_refused_with_the_way_out(
+    returns: pd.DataFrame, many: pd.DataFrame
+) -> None:
+    for X, held in ((returns, [0.25] * 4), (returns.to_numpy(), {"A": 1.0}), (returns.to_numpy(), [0.5, 0.5])):
+        with pytest.raises(DataError, match=r"previous_weights .*set_output"):
+            make_estimator(previous_weights=held).fit(X)
+    pipeline = Pipeline([("select", DropCorrelated(threshold=0.2)), ("optimiser", make_estimator())])
+    with pytest.raises(DataError, match=r"previous_weights .*set_output"):
+        cross_val_predict(pipeline, many.to_numpy(), cv=WalkForward(train_size=TRAIN, test_size=TEST))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", [0, 30, 59])
+def test_a_return_that_is_not_finite_is_found_wherever_it_stands(returns: pd.DataFrame, value: float, row: int) -> None:
+    odd = returns.iloc[:60].copy()
+    odd.iloc[row, 1] = value
+    with pytest.raises(DataError, match=rf"the return of B on {odd.index[row].date()}"):
+        make_estimator().fit(odd)
+    with pytest.raises(DataError, match=rf"the return of 1 on row {row}"):
+        make_estimator().fit(odd.to_numpy())
+    with pytest.raises(DataError, match=rf"the return of B on {odd.index[row].date()}"):
+        make_estimator().fit(returns).predict(odd)
+
+
+@pytest.mark.parametrize("X", [np.empty((0, 3)), np.empty((30, 0)), np.ones(30), [["a", "b"]] * 30])
+def test_what_is_no_table_is_refused_as_an_error_of_ours_and_a_value_error(X: Any) -> None:
+    with pytest.raises(DataError, match="no table of returns") as caught:
+        make_estimator().fit(X)
+    assert isinstance(caught.value, ValueError)
+
+
+class OfAnySize(DecisionFocusedPortfolio):
+    """Scikit-learn's checks draw numbers of 1 to 100, which no returns are: here they are a ten thousandth of it."""
+
+    def fit(self, X: Any, y: None = None) -> DecisionFocusedPortfolio:
+        return super().fit(self._small(X), y)
+
+    def predict(self, X: Any) -> Any:
+        return super().predict(self._small(X))
+
+    def _small(self, X: Any) -> Any:
+        if hasattr(X, "tocsr") or np.asarray(X).dtype.kind not in "fiuO":
+            return X
+        try:
+            return X * 1e-4 if hasattr(X, "iloc") else np.asarray(X, dtype=np.float64) * 1e-4
+        except (TypeError, ValueError):
+            return X
+
+
+@parametrize_with_checks(
+    [OfAnySize(horizon=1, covariance=RollingCovariance(4), lookback=1, samples=4, realised_window=2, epochs=1)],
+    expected_failed_checks=lambda _: {
+        "check_methods_sample_order_invariance": "predict returns a portfolio, and the order of returns matters",
+        "check_dtype_object": "asks for a TypeError; refused as a DataError, which is a ValueError",
+    },
+)
+def test_the_checks_of_scikit_learn_pass(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
