@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import (
     DoubleBackwardError,
+    IllConditionedError,
     InfeasibleError,
     NonConvexError,
     NonFiniteError,
@@ -43,6 +44,7 @@ __all__ = [
     "Certificate",
     "DifferentiabilityWarning",
     "DoubleBackwardError",
+    "IllConditionedError",
     "InfeasibleError",
     "NonConvexError",
     "NonFiniteError",

@@ -91,8 +91,9 @@ def _solve(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     P, q = tensors[0], tensors[1]
     assert P is not None
     assert q is not None
-    precision = 0.0 if P.dtype is torch.float64 else torch.finfo(P.dtype).eps
-    program = QuadraticProgram(dict(zip(NAMES, arrays, strict=True)), call.patterns, precision)
+    precision = _precision(P)
+    limits_precision = max(_precision(tensor) for tensor in tensors[2:])
+    program = QuadraticProgram(dict(zip(NAMES, arrays, strict=True)), call.patterns, precision, limits_precision)
     solution = call.solution = SolutionMap.solve(program, call.options)
     batch = program.batch_shape
     # Copies: a user may change a result in place, the map keeps its own.
@@ -100,6 +101,11 @@ def _solve(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         _to_torch(value.reshape(batch + value.shape[1:]).copy(), q)
         for value in (solution.x, solution.y, solution.z, solution.z_box)
     )
+
+
+def _precision(tensor: Tensor | None) -> float:
+    """Relative rounding of a tensor in lower precision than float64; else 0."""
+    return 0.0 if tensor is None or tensor.dtype is torch.float64 else torch.finfo(tensor.dtype).eps
 
 
 def _remember(ctx: Any, call: Call, tensors: Sequence[Tensor | None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "DoubleBackwardError",
+    "IllConditionedError",
     "InfeasibleError",
     "NonConvexError",
     "NonFiniteError",
@@ -67,6 +68,10 @@ class SolverError(QPError):
 
 class SolverAccuracyError(SolverError):
     """The solver returned a point whose certificate misses the tolerance; the message says by how much."""
+
+
+class IllConditionedError(SolverAccuracyError):
+    """Double precision does not tell whether the program has a solution: none was found, and none is ruled out."""
 
 
 class SolverLimitError(SolverError):

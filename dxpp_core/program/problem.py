@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InfeasibleError, NonConvexError, NonFiniteError, ShapeError
+from ..errors import InfeasibleError, NonConvexError, NonFiniteError, ProblemError, ShapeError
 from ..matrices import DenseSystem, System
 from ..matrices.sparse import SparsePattern, SparseStructure
 from .recognition import small_system, structure_of, structure_of_arguments
@@ -62,6 +63,8 @@ class QuadraticProgram:
         ``SparsePattern`` of each sparse matrix.
     precision : float
         Relative rounding with which P is known, if it came in lower precision than float64.
+    limits_precision : float
+        The same of the rows and what limits them.
 
     Raises
     ------
@@ -69,9 +72,14 @@ class QuadraticProgram:
     """
 
     def __init__(
-        self, arrays: dict[str, Array | None], patterns: dict[str, SparsePattern], precision: float = 0.0
+        self,
+        arrays: dict[str, Array | None],
+        patterns: dict[str, SparsePattern],
+        precision: float = 0.0,
+        limits_precision: float = 0.0,
     ) -> None:
-        self.arrays, self.patterns, self.precision = arrays, patterns, precision
+        self.arrays, self.patterns = arrays, patterns
+        self.precision, self.limits_precision = precision, limits_precision
         given = [(name, array) for name, array in arrays.items() if array is not None]
         self.n, self.m, self.p = self._check_shapes({name: self._core(name, array) for name, array in given})
         batches = {name: self._batch_of(name, array) for name, array in given}
@@ -96,7 +104,9 @@ class QuadraticProgram:
                 self._index[name] = None
             else:
                 self._index[name] = np.broadcast_to(np.arange(count).reshape(batch), self.batch_shape).ravel()
-        self._check_values()
+        self._bounds_cross = False
+        with np.errstate(over="ignore"):
+            self._check_values()
         self._sparse = self._choose_layout()
         self._systems: dict[Hashable, System] = {}
 
@@ -153,7 +163,14 @@ class QuadraticProgram:
         if "lb" in flat and "ub" in flat:
             lb, ub = self._flat["lb"], self._flat["ub"]
             i, j = self._index["lb"], self._index["ub"]
-            crossed = (lb if i is None else lb[i]) > (ub if j is None else ub[j])
+            lower, upper = (lb if i is None else lb[i]), (ub if j is None else ub[j])
+            crossed = lower > upper
+            if crossed.any():
+                # By no more than rounding, they are the same bound.
+                share = 4.0 * max(self.limits_precision, float(np.finfo(np.float64).eps))
+                with np.errstate(invalid="ignore"):
+                    crossed &= ~(lower - upper <= share * np.maximum(np.abs(lower), np.abs(upper)))
+                self._bounds_cross = not crossed.any()
             if crossed.any():
                 k, variable = np.argwhere(crossed)[0]
                 raise InfeasibleError(f"lb > ub for variable {variable}", batch_element=self.unravel(int(k)))
@@ -246,10 +263,13 @@ class QuadraticProgram:
 
     def _system(self, k: int, limited: Mask | None) -> System:
         """The equilibrated matrices of the k-th problem, found convex."""
-        system: System | None = (
-            self._dense_system(k, limited) if self._sparse is None else self._sparse_system(k, limited)
-        )
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            system: System | None = (
+                self._dense_system(k, limited) if self._sparse is None else self._sparse_system(k, limited)
+            )
         assert system is not None
+        if not (math.isfinite(system.c) and np.isfinite(system.D).all() and np.isfinite(system.E).all()):
+            self._refuse_range(k)
         if system.has_curvature and system.smallest_curvature_is_negative():
             system = self._lifted_system(k, limited)
         if system is None:
@@ -330,6 +350,18 @@ class QuadraticProgram:
         q, h, b = self.value("q", k), self.value("h", k), self.value("b", k)
         lb, ub = self.value("lb", k), self.value("ub", k)
         assert q is not None
+        if self._bounds_cross and lb is not None and ub is not None:
+            lb = np.minimum(lb, ub)
         if h is not None and limited is not None:
             h = h[limited]
-        return scale(system, q, b, h, lb, ub).vectors()
+        vectors = scale(system, q, b, h, lb, ub).vectors()
+        if not (np.isfinite(vectors.q).all() and np.isfinite(vectors.d).all() and vectors.alpha > 0.0):
+            self._refuse_range(k)
+        return vectors
+
+    def _refuse_range(self, k: int) -> NoReturn:
+        raise ProblemError(
+            "the program cannot be scaled in double precision: it holds numbers of about 1e-308 or 1e308; give it in "
+            "other units",
+            batch_element=self.unravel(k),
+        )

@@ -24,7 +24,7 @@ from ..program.problem import Element, QuadraticProgram
 from ..program.units import shrunk
 from ..solvers.base import RawSolution
 from .diagnosis import explain_failure
-from .search import find_point, for_solver
+from .search import find_point
 
 __all__ = ["TRUSTED", "Sensitivities", "SolutionMap", "SolvedElement"]
 
@@ -112,12 +112,13 @@ class SolutionMap:
         start = time.perf_counter()
         certificate = point.certificate or certify(element.system, element.vectors, point)
         if not certificate.worst <= self.options.tolerance:
-            explain_failure(for_solver(element.system, element.vectors), raw, self.program.unravel(k))
+            at, rounding = self.program.unravel(k), self.program.limits_precision
+            explain_failure(element.system, element.vectors, at, precision=rounding, final=True)
             raise SolverAccuracyError(
                 f"the solver stopped ({raw.message or raw.status.value}) at a point whose certificate is primal "
                 f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}; it misses the "
                 f"tolerance {self.options.tolerance:.0e}: loosen tolerance= or choose another solver=",
-                batch_element=self.program.unravel(k),
+                batch_element=at,
             )
         self.elements.append(SolvedElement(element, point, certificate, raw.iterations))
         self._store(k, element, point)
@@ -128,7 +129,8 @@ class SolutionMap:
         self.timings.polish += time.perf_counter() - start
 
     def _find_point(self, k: int, element: Element) -> tuple[Point, RawSolution]:
-        return find_point(element.system, element.vectors, self.options, self.timings, self.program.unravel(k))
+        at, rounding = self.program.unravel(k), self.program.limits_precision
+        return find_point(element.system, element.vectors, self.options, self.timings, at, rounding)
 
     def _store(self, k: int, element: Element, point: Point) -> None:
         system, vectors, p = element.system, element.vectors, self.program.p

@@ -42,9 +42,17 @@ def _asked_tolerances(options: Options, *, compact: bool) -> list[float]:
 
 
 def find_point(
-    system: System, vectors: ScaledVectors, options: Options, timings: Timings, batch_element: tuple[int, ...]
+    system: System,
+    vectors: ScaledVectors,
+    options: Options,
+    timings: Timings,
+    batch_element: tuple[int, ...],
+    precision: float = 0.0,
 ) -> tuple[Point, RawSolution]:
-    """The polished point of one scaled program, or the solver's where no polish is accepted."""
+    """The polished point of one scaled program, or the solver's where no polish is accepted.
+
+    ``precision``: relative rounding with which the limits are known, if they came in lower precision than float64.
+    """
     if options.direct and system.direct and options.polish:
         start = time.perf_counter()
         point = polish_compact(system, vectors)
@@ -63,7 +71,7 @@ def find_point(
             raise
         timings.solve += time.perf_counter() - start
         if raw.status in (Status.INFEASIBLE, Status.UNBOUNDED):
-            explain_failure(problem, raw, batch_element)
+            explain_failure(system, vectors, batch_element, precision=precision)
         start = time.perf_counter()
         raw = _unscale_duals(raw, problem, vectors)
         y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y

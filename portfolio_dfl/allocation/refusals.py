@@ -120,6 +120,11 @@ def raise_for_facts(
         message = "risk aversion and turnover limits must be positive, transaction costs not negative"
     elif status == kernels.NOT_CONVEX:
         message = "the covariance has a negative eigenvalue, so that the problem is not convex: repair it first"
+    elif status == kernels.OUT_OF_RANGE:
+        message = (
+            "its covariance times the risk aversion, or its returns, are numbers of about 1e-308 or 1e308, which "
+            "cannot be scaled in double precision: give them in other units"
+        )
     elif status == kernels.OUT_OF_REACH:
         limit = turnover[element if turnover.shape[0] > 1 else 0, 0]
         message = (

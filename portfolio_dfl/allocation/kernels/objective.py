@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dxpp_core.compilation import inner
 
-__all__ = ["is_convex", "scaled_covariance"]
+__all__ = ["is_convex", "is_zero", "scaled_covariance"]
 
 _Array = NDArray[np.float64]
 
@@ -29,6 +29,15 @@ def scaled_covariance(covariance: _Array, factor: float, P: _Array) -> float:
             for k in range(N):
                 P[s, i, k] = 0.5 * factor * (covariance[s, i, k] + covariance[s, k, i]) + rho
     return rho
+
+
+@inner
+def is_zero(P: _Array) -> bool:
+    """Whether every entry is zero."""
+    top = 0.0
+    for value in P.ravel():
+        top = max(top, abs(value))
+    return top == 0.0
 
 
 @inner

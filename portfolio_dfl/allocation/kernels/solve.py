@@ -24,7 +24,7 @@ from portfolio_dfl.allocation.kernels.interior_point import (
     residuals,
     start_point,
 )
-from portfolio_dfl.allocation.kernels.objective import is_convex, scaled_covariance
+from portfolio_dfl.allocation.kernels.objective import is_convex, is_zero, scaled_covariance
 from portfolio_dfl.allocation.kernels.polish import (
     Active,
     Certificate,
@@ -47,6 +47,7 @@ __all__ = [
     "CERTIFIED",
     "NOT_CONVERGED",
     "NOT_CONVEX",
+    "OUT_OF_RANGE",
     "OUT_OF_REACH",
     "UNCERTIFIED",
     "solve_batch",
@@ -58,6 +59,7 @@ _Signs = NDArray[np.int8]
 
 # What became of an instance (column 0 of ``facts``).
 CERTIFIED, UNCERTIFIED, NOT_CONVERGED, BAD_NUMBER, BAD_PARAMETER, NOT_CONVEX, OUT_OF_REACH = 0, 1, 2, 3, 4, 5, 6
+OUT_OF_RANGE = 7
 
 # Violations of the scaled problem's KKT conditions that a certified point may have.
 _TOLERANCE = 1e-10
@@ -224,6 +226,15 @@ def solve_batch(
                 size = max(size, lam * abs(covariance[b, s, i, i]))
         alpha = 1.0 / size if size > 0.0 else 1.0
         rho = scaled_covariance(covariance[b], lam * alpha, P)
+        if not alpha < np.inf or not np.isfinite(rho):
+            facts[b, 0] = OUT_OF_RANGE
+            doubtful += 1
+            continue
+        if is_zero(P):
+            # Without risk the problem is linear: nothing for this solver.
+            facts[b, 0] = NOT_CONVERGED
+            doubtful += 1
+            continue
         if not is_convex(P, system.S):
             facts[b, 0] = NOT_CONVEX
             doubtful += 1

@@ -56,3 +56,44 @@ def test_held_weights_that_sum_to_one_but_for_their_rounding_need_no_trade(dtype
     layer = MultiPeriodMeanVariance(N, 1, turnover_limit=1e-9, solver=solver)
     plan = layer(torch.zeros(1, 1, N, dtype=torch.float64), torch.eye(N, dtype=torch.float64), held)
     assert torch.allclose(plan[0, 0], held.double(), atol=2.0 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("solver", ["auto", "piqp"])
+def test_a_plan_without_risk_is_that_of_the_linear_program(solver: str) -> None:
+    layer = MultiPeriodMeanVariance(3, 1, turnover_limit=0.2, solver=solver)
+    returns = torch.tensor([[[1e-3, 2e-3, 4e-3]]], dtype=torch.float64, requires_grad=True)
+    plan = layer(returns, torch.zeros(3, 3, dtype=torch.float64), torch.full((3,), 1 / 3, dtype=torch.float64))
+    torch.testing.assert_close(plan[0, 0].detach(), torch.tensor([1 / 3 - 0.1, 1 / 3, 1 / 3 + 0.1]).double())
+    assert torch.isfinite(torch.autograd.grad(plan[0, 0, 0], returns)[0]).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("size", [1e-320, 1e-310, 1e-200, 1e-100, 1e100, 1e200, 1e300])
+@pytest.mark.parametrize("scaled", ["covariance", "both", "covariance alone", "risk_aversion"])
+def test_tiny_and_huge_numbers_are_right_or_refused_by_name(scaled: str, size: float, solver: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    days = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+    covariance, returns = days.T @ days / 40, torch.randn(1, 2, 3, generator=generator, dtype=torch.float64)
+    held = torch.full((3,), 1 / 3, dtype=torch.float64)
+    layer = MultiPeriodMeanVariance(3, 2, turnover_limit=0.5, solver=solver)
+    of_returns = {"both": size, "covariance alone": 0.0}.get(scaled, 1.0)
+    of_covariance = 1.0 if scaled == "risk_aversion" else size
+    aversion = 10.0 * (size if scaled == "risk_aversion" else 1.0)
+    S = (of_covariance * covariance).requires_grad_()
+    try:
+        plan = layer(of_returns * returns, S, held, risk_aversion=aversion)
+    except AllocationError as error:
+        refused = str(error)
+        plan = None
+    if plan is None:
+        assert "eigenvalue" not in refused
+        assert "semidefinite" not in refused
+        assert size < 1e-50
+        return
+    gradient = torch.autograd.grad(plan[0, 0, 0], S)[0]
+    assert torch.isfinite(plan).all()
+    assert not torch.isnan(gradient).any()
+    if scaled == "both":
+        torch.testing.assert_close(plan, layer(returns, covariance, held), rtol=1e-6, atol=1e-8)
+    if scaled == "covariance alone":
+        torch.testing.assert_close(plan, layer(0.0 * returns, covariance, held), rtol=1e-6, atol=1e-8)
