@@ -14,6 +14,7 @@ from dxpp_core import (
     QPSolution,
     SolverAccuracyError,
     UnboundedError,
+    available_solvers,
     solve_qp,
 )
 
@@ -235,13 +236,13 @@ def test_infinite_limits_are_no_limits() -> None:
     assert limited.solve().z[0].item() == 0.0
 
 
-@pytest.mark.parametrize("solver", ["piqp", "clarabel"])
+@pytest.mark.parametrize("solver", available_solvers())
 def test_infeasible(solver: str) -> None:
     with pytest.raises(InfeasibleError, match="no x satisfies"):
         make_problem(P=np.eye(2), q=[1.0, 1.0], G=[[1.0, 0.0], [-1.0, 0.0]], h=[-1.0, -1.0]).solve(solver=solver)
 
 
-@pytest.mark.parametrize("solver", ["piqp", "clarabel"])
+@pytest.mark.parametrize("solver", available_solvers())
 def test_unbounded(solver: str) -> None:
     with pytest.raises(UnboundedError, match="falls without limit"):
         make_problem(P=np.diag([1.0, 0.0]), q=[1.0, -1.0], G=[[1.0, 0.0]], h=[1.0]).solve(solver=solver)

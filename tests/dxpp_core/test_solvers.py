@@ -19,8 +19,7 @@ from dxpp_core import (
 from dxpp_core.solvers import RawSolution, SolverProblem
 
 F64 = torch.float64
-# HiGHS's QP solver does not finish on some of these.
-SOLVERS = [name for name in available_solvers() if name != "highs"]
+SOLVERS = available_solvers()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
