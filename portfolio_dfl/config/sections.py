@@ -5,12 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import math
 import unicodedata
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+from pydantic._internal._model_construction import ModelMetaclass
 
 from portfolio_dfl.config.names import one_of, strategy_names
+from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.findings import explain_findings
 
 __all__ = [
     "AllocationConfig",
@@ -94,10 +99,41 @@ def _in_order(start: dt.date | None, end: dt.date | None) -> None:
         raise ValueError(f"start {start} must lie before end {end}")
 
 
-class Section(BaseModel):
+class _Explained(ModelMetaclass):
+    """Classes whose objects, made in Python, are refused in the words that a file with the same mistake is."""
+
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        try:
+            return super().__call__(*args, **values)
+        except ValidationError as error:
+            assert issubclass(self, Section)
+            raise ConfigError(f"{self.__name__}: {self.explained(error, values)}") from error
+
+
+class Section(BaseModel, metaclass=_Explained):
     """Base of all sections: unknown keys are refused, values stay as they were given."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+    @classmethod
+    def explained(cls, error: ValidationError, values: Mapping[str, Any]) -> str:
+        """What is wrong with values of this section, all of it at once, each with its key."""
+        found = error.errors()
+        unknown = [detail for detail in found if detail["type"] == "extra_forbidden"]
+        clauses = [cls._unknown([str(part) for part in detail["loc"]]) for detail in unknown]
+        rest = [detail for detail in found if detail not in unknown]
+        return "; ".join([*clauses, *explain_findings(rest, values, cls._nullable())])
+
+    @classmethod
+    def _unknown(cls, where: list[str]) -> str:
+        names = list(cls.model_fields)
+        nearest = get_close_matches(where[-1], names, n=1)
+        advice = f"the nearest is {nearest[0]}" if nearest else f"valid ones: {', '.join(names)}"
+        return f"unknown key {'.'.join(where)}; {advice}"
+
+    @classmethod
+    def _nullable(cls) -> set[str]:
+        return {name for name, field in cls.model_fields.items() if type(None) in get_args(field.annotation)}
 
 
 class DataConfig(Section):

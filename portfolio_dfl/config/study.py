@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
@@ -32,10 +33,9 @@ from portfolio_dfl.config.sections import (
 )
 from portfolio_dfl.console import spelled
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.findings import explain_findings
 from portfolio_dfl.notebook import PrintedResult
 
-__all__ = ["STRATEGIES", "StudyConfig", "assignments", "load_config"]
+__all__ = ["STRATEGIES", "StudyConfig", "StudyLike", "assignments", "load_config"]
 
 #: Names of all strategies.
 STRATEGIES: tuple[str, ...] = strategy_names()
@@ -57,7 +57,7 @@ class StudyConfig(PrintedResult, Section):
     sweep: SweepConfig = SweepConfig()
 
     @classmethod
-    def parse(cls, values: dict[str, Any]) -> StudyConfig:
+    def parse(cls, values: Mapping[str, Any]) -> StudyConfig:
         """Validate a nested mapping.
 
         Raises
@@ -65,22 +65,45 @@ class StudyConfig(PrintedResult, Section):
         ConfigError
             For an unknown key, naming the nearest valid one, or a value out of range; all of them at once.
         """
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"a mapping of sections is needed, not {values!r}; load_config reads a file")
         try:
-            return cls.model_validate(values)
+            return cls.model_validate(dict(values))
         except ValidationError as error:
-            found = error.errors()
-            unknown = [detail for detail in found if detail["type"] == "extra_forbidden"]
-            clauses = [_unknown([str(part) for part in detail["loc"]]) for detail in unknown]
-            clauses += explain_findings([detail for detail in found if detail not in unknown], values, _nullable())
-            raise ConfigError("; ".join(clauses)) from error
+            raise ConfigError(cls.explained(error, values)) from error
+
+    @classmethod
+    def of(cls, study: StudyLike) -> StudyConfig:
+        """The configuration itself, read from a YAML file, or of a nested mapping.
+
+        Raises
+        ------
+        ConfigError
+            If it is none of them, or cannot be used.
+        """
+        if isinstance(study, StudyConfig):
+            return study
+        if isinstance(study, str | os.PathLike):
+            return load_config(study)
+        if isinstance(study, Mapping):
+            return cls.parse(study)
+        raise ConfigError(f"a StudyConfig, the path of a YAML file or a mapping is needed, not {study!r}")
+
+    @classmethod
+    def _unknown(cls, where: list[str]) -> str:
+        return _unknown(where)
+
+    @classmethod
+    def _nullable(cls) -> set[str]:
+        return _nullable()
 
     @classmethod
     def from_yaml(cls, text: str) -> StudyConfig:
         """Validate YAML text; keys left out take their defaults."""
         return cls.parse(_mapping(text, "the configuration"))
 
-    def override(self, texts: list[str]) -> StudyConfig:
-        """Replace single values, each given as ``dotted.key=value`` with the value in YAML."""
+    def override(self, texts: str | Sequence[str]) -> StudyConfig:
+        """Replace single values, each given as ``dotted.key=value`` with the value in YAML; one, or several."""
         return StudyConfig.parse(_assigned(self.plain(), texts))
 
     def plain(self) -> dict[str, Any]:
@@ -104,7 +127,13 @@ class StudyConfig(PrintedResult, Section):
         return "\n".join(_commented(self, 0, ascii_only)) + "\n"
 
 
-def load_config(path: str | os.PathLike[str] | None = None, overrides: list[str] | None = None) -> StudyConfig:
+#: What stands for a study: its configuration, the path of its YAML file, or a nested mapping.
+StudyLike: TypeAlias = StudyConfig | str | os.PathLike[str] | Mapping[str, Any]
+
+
+def load_config(
+    path: str | os.PathLike[str] | None = None, overrides: str | Sequence[str] | None = None
+) -> StudyConfig:
     """Read a study's YAML file, or take the defaults, and apply dotted overrides.
 
     Raises
@@ -140,7 +169,7 @@ def _text_of(file: Path) -> str:
         ) from error
 
 
-def assignments(texts: list[str]) -> dict[str, Any]:
+def assignments(texts: str | Sequence[str]) -> dict[str, Any]:
     """Nested mapping of ``dotted.key=value`` texts, values in YAML.
 
     Raises
@@ -196,8 +225,10 @@ def _mapping(text: str, what: str) -> dict[str, Any]:
     return values
 
 
-def _assigned(values: dict[str, Any], texts: list[str]) -> dict[str, Any]:
-    for assignment in texts:
+def _assigned(values: dict[str, Any], texts: str | Sequence[str]) -> dict[str, Any]:
+    for assignment in [texts] if isinstance(texts, str) else texts:
+        if not isinstance(assignment, str):
+            raise ConfigError(f"{assignment!r} is no assignment; write a text, dotted.key=value")
         key, separator, text = (part.strip() for part in assignment.partition("="))
         *sections, leaf = key.split(".")
         if not separator or not all((*sections, leaf)):

@@ -34,19 +34,21 @@ def why_not_returns(returns: pd.DataFrame) -> str | None:
     below = known < -1.0
     if below.any():
         row, column = np.argwhere(below)[0]
-        return _clause(returns, row, column, f"{known[row, column]:g}", "and a simple return is never below -1")
+        return _clause(
+            returns, int(row), int(column), f"{known[row, column]:g}", "and a simple return is never below -1"
+        )
     distance = np.sqrt(_days_between_rows(returns.index))
     sizes = np.abs(known)
     for column in np.flatnonzero(sizes.max(axis=0, initial=0.0) > _LARGEST_INTEREST * distance):
         moves = sizes[np.isfinite(values[:, column]), column]
         typical = float(np.median(moves))
-        row = int(np.argmax(sizes[:, column] >= typical))
+        place, row = int(column), int(np.argmax(sizes[:, column] >= typical))
         if typical > _largest(len(moves)) * distance:
             shown = f"{known[row, column]:g}"
-            return _clause(returns, row, column, shown, f"and typically moves by {typical:.3g}, which no asset does")
+            return _clause(returns, row, place, shown, f"and typically moves by {typical:.3g}, which no asset does")
         if len(moves) >= _ROWS_WITHOUT_A_FALL and _are_levels(known[:, column], typical, distance):
             shown = f"{known[row, column]:g}"
-            return _clause(returns, row, column, shown, f"and in {len(moves)} rows of {typical:.3g} never falls")
+            return _clause(returns, row, place, shown, f"and in {len(moves)} rows of {typical:.3g} never falls")
     return None
 
 

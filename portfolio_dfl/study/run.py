@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from portfolio_dfl.config.study import STRATEGIES, StudyConfig
+from portfolio_dfl.config.study import STRATEGIES, StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
@@ -62,12 +62,13 @@ class TrainedStudy(PrintedResult):
         return "\n".join([*lines, f"run  {self.folder}", f"next: portfolio-dfl backtest {reference}"])
 
 
-def run_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
+def run_study(config: StudyLike, *, progress: Progress | None = None) -> StudyResult:
     """Run a whole study and record it.
 
     Parameters
     ----------
-    config : StudyConfig
+    config : StudyConfig, path or mapping
+        A path is that of a YAML file.
     progress : callable, optional
         Told of finished windows and walks: (stage, done, total).
 
@@ -76,28 +77,30 @@ def run_study(config: StudyConfig, *, progress: Progress | None = None) -> Study
     PortfolioError
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
-    plan = resolve_plan(located(config))
+    plan = resolve_plan(located(StudyConfig.of(config)))
     return _complete(plan, _begin(plan), progress)
 
 
-def train_study(config: StudyConfig, *, progress: Progress | None = None) -> TrainedStudy:
+def train_study(config: StudyLike, *, progress: Progress | None = None) -> TrainedStudy:
     """Train all windows of a study and stop there; :func:`resume_study` backtests it later.
 
     Parameters and errors as :func:`run_study`.
     """
-    plan = resolve_plan(located(config))
+    plan = resolve_plan(located(StudyConfig.of(config)))
     folder, execution = _begin(plan), plan.execution
     with _tracked(plan, folder) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(plan, folder, children, progress or _silent)
     return TrainedStudy(folder.path, {lane.label: tuple(mine) for lane, mine in windows.items()})
 
 
-def compare_study(config: StudyConfig, *, progress: Progress | None = None) -> StudyResult:
+def compare_study(config: StudyLike, *, progress: Progress | None = None) -> StudyResult:
     """Run a study with every strategy there is, whatever the configuration names.
 
     Parameters and errors as :func:`run_study`.
     """
-    return run_study(config.override([f"backtest.strategies=[{', '.join(STRATEGIES)}]"]), progress=progress)
+    return run_study(
+        StudyConfig.of(config).override([f"backtest.strategies=[{', '.join(STRATEGIES)}]"]), progress=progress
+    )
 
 
 def resume_study(

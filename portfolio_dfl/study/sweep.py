@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.execution.process import SharedChange, log_level
@@ -81,8 +81,10 @@ class SweepResult:
         return f"<p>best: {self.score:.4f}, {escape(str(self.path))}</p>{self.trials.to_html(index=False)}"
 
 
-def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> SweepResult:
+def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepResult:
     """Try configurations until ``sweep.trials`` have been judged; those from before an interruption count.
+
+    Parameters as of :func:`~portfolio_dfl.study.run.run_study`.
 
     Raises
     ------
@@ -93,7 +95,8 @@ def run_sweep(config: StudyConfig, *, progress: Progress | None = None) -> Sweep
     """
     import optuna
 
-    asked, config = config, located(config)
+    asked = StudyConfig.of(config)
+    config = located(asked)
     section = config.sweep
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
