@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import io
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 
 from portfolio_dfl.execution.provenance import git_commit, versions
@@ -52,8 +57,32 @@ def diagnose() -> Diagnosis:
     from dxpp_core import available_solvers
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    solvers = {name: _try_solver(name) for name in available_solvers()}
-    return Diagnosis(versions(), git_commit(), cores, solvers, _gurobi(solvers.get("gurobi", "")))
+    with _banners_dropped():
+        solvers = {name: _try_solver(name) for name in available_solvers()}
+        gurobi = _gurobi(solvers.get("gurobi", ""))
+    return Diagnosis(versions(), git_commit(), cores, solvers, gurobi)
+
+
+@contextmanager
+def _banners_dropped() -> Iterator[None]:
+    """Drop what solvers write to standard output, past Python: their names and licences are no finding of ours."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # closed, so that nothing is seen of it anyway
+        yield
+        return
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 1)
+        with redirect_stdout(io.StringIO()):
+            yield
+        ctypes.CDLL(None).fflush(None)  # or what C has buffered would come out later
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nothing)
 
 
 def _try_solver(name: str, size: int = 4) -> str:

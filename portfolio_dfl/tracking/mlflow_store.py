@@ -341,6 +341,7 @@ def _client(uri: str, file: Path | None = None) -> MlflowClient:
 
     for chatty in ("alembic", "mlflow.store"):  # one line a table on a fresh store, one a model version
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # prints whole tracebacks of what it raises
     try:
         return MlflowClient(tracking_uri=uri, registry_uri=uri)
     except CommandError as error:
@@ -364,7 +365,7 @@ def _create(database: Path) -> None:
     for leftover in database.parent.glob(f"{draft.name}*"):
         leftover.unlink()
     with _reported(f"a new store {database}"):
-        _client(f"sqlite:///{draft}").search_experiments(max_results=1)
+        _client(f"sqlite:///{draft}", database).search_experiments(max_results=1)
     os.replace(draft, database)
 
 
@@ -447,6 +448,10 @@ def _reported(what: str) -> Iterator[None]:
             yield
     except MlflowException as error:
         raise StoreError(f"MLflow did not take {what}: {_reason(error)}") from error
+    except OSError as error:
+        if error.errno is None or error.strerror is None:
+            raise
+        raise StoreError(f"MLflow did not take {what}: {error.filename or 'disk'}: {error.strerror}") from error
 
 
 def _fewer_tries() -> AbstractContextManager[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 import yaml
 
 from portfolio_dfl.cli import main
+from portfolio_dfl.config.study import load_config
+from portfolio_dfl.errors import ConfigError
 
 VERBS = [
     [],
@@ -135,6 +138,28 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["sweep", "--set", "sweep.space={training.epochs: []}"], "training.epochs"),
         (["sweep", "--set", "sweep.space={training.epochs: {low: 1}}"], "training.epochs"),
         (["sweep", "--set", "sweep.space={training.epochs: {low: 5, high: 1}}"], "a high above it"),
+        (["sweep", "--set", "sweep.space={training.epochs: {low: 0, high: 5, log: true}}"], "0 has no logarithm"),
+        (
+            ["sweep", "--set", "sweep.space={training.ridge: {low: -1.5, high: 5, log: true}}"],
+            "a low above 0, not -1.5",
+        ),
+        (["sweep", "--set", "sweep.space={training.epochs: {low: false, high: 5}}"], "numbers both"),
+        (["sweep", "--set", "sweep.space={training.epochs: {low: 1, high: 5, log: 3}}"], "log: true or log: false"),
+        (["sweep", "--set", "sweep.space={training.ridge: {low: -1.7e308, high: 1.7e308}}"], "2^53"),
+        (
+            [
+                "sweep",
+                *SEARCH,
+                "--set",
+                "sweep.space={training.samples: [40, 120], training.validation_samples: [0, 50]}",
+            ],
+            "leave none of 40 samples",
+        ),
+        (["run", "--set", f"data.source={'x' * 300}"], "File name too long"),
+        (["run", "x" * 300], "File name too long"),
+        (["resume", "x" * 300], "File name too long"),
+        (["run", "--set", f"name={'x' * 300}"], "at most 200 bytes"),
+        (["run", "--set", "tracking.folder=what?"], "must not hold ?"),
         (["report"], "missing argument"),
         (["resume", "."], "no run ."),
         (["predict"], "missing argument"),
@@ -318,3 +343,75 @@ def test_an_error_reaches_the_shell_without_a_traceback(tmp_path: Path) -> None:
     assert shown.returncode == 2
     assert shown.stderr.startswith("error: no configuration file absent.yaml")
     assert len(shown.stderr.strip().splitlines()) == 1
+
+
+CONSOLES = ["cp1252", "latin-1", "ascii", "cp437", "utf-8"]
+
+
+@pytest.mark.parametrize("encoding", CONSOLES)
+def test_a_console_without_our_letters_shows_what_it_can(encoding: str, tmp_path: Path) -> None:
+    """In one process for each console: a configuration that is read back, a table, and an error with a user's name."""
+    code = (
+        "import sys, pandas as pd\nfrom portfolio_dfl.cli import main\n"
+        "for words in (['config', '--set', 'name=Größe研究'], ['run', '--help'], ['data', 'check', 'embedded'],"
+        " ['run', 'Größe研究.yaml']):\n"
+        "    sys.argv = ['portfolio-dfl', *words]\n"
+        "    try: main()\n"
+        "    except SystemExit as left: print(left.code or 0, file=sys.stderr)\n"
+        "    if words[0] == 'config': print('# until here')\n"
+    )
+    told = os.environ | {"PYTHONIOENCODING": encoding}
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=True, env=told)
+    errors = shown.stderr.decode(encoding).splitlines()
+    assert [line for line in errors if len(line) == 1] == ["0", "0", "0", "2"]
+    assert len(errors) == 5
+    assert "no configuration file Gr" in errors[3]
+    file = tmp_path / "study.yaml"
+    file.write_bytes(shown.stdout.partition(b"# until here")[0])
+    assert load_config(file).name == "Größe研究"
+    assert "usable with these policies" in shown.stdout.decode(encoding)
+
+
+def test_a_table_keeps_its_shape_on_a_console_without_lines() -> None:
+    from portfolio_dfl.console import spelled
+
+    assert spelled("─── −1.5 % λ τ ∞ · …") == "--- -1.5 % lambda tau inf | ..."
+    assert spelled("研") == "\\u7814"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+def test_a_study_in_another_encoding_is_read_or_named(encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    mark = "\ufeff" if encoding == "utf-16-le" else ""
+    file.write_bytes((mark + "# Größe\nname: Größe\n").encode(encoding))
+    if encoding == "cp1252":
+        with pytest.raises(ConfigError, match="not UTF-8 text, see line 1: save it as UTF-8"):
+            load_config(file)
+    else:
+        assert load_config(file).name == "Größe"
+
+
+def test_a_reader_that_goes_away_ends_the_command_silently() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "portfolio_dfl.cli", "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 141
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device that is always full")
+def test_output_that_cannot_be_written_is_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "portfolio_dfl.cli", "config"]
+        shown = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert shown.stderr == "error: standard output: No space left on device\n"
+    assert shown.returncode == 2
+
+
+def test_the_doctor_opens_with_its_own_findings() -> None:
+    """Solvers print banners past Python."""
+    assert portfolio_dfl("doctor").stdout.startswith("Versions\n")
