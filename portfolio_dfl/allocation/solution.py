@@ -58,11 +58,6 @@ class AllocationSolution:
     warm_hits: NDArray[np.bool_]
     native: NativeResult | None = None
 
-    @property
-    def hit_rate(self) -> float:
-        """Share of the batch that the warm start settled."""
-        return float(self.warm_hits.mean())
-
 
 def from_native(weights: Tensor, previous: NDArray[np.float64], result: NativeResult) -> AllocationSolution:
     """Name the columns of a native result; what a warm start reads of it again is copied."""

@@ -19,7 +19,6 @@ __all__ = [
     "METRICS",
     "SCORES",
     "Metric",
-    "drawdowns",
     "is_constant",
     "over_seeds",
     "per_period_rate",
@@ -153,13 +152,6 @@ def sharpe_ratio(net_returns: pd.Series[float], *, periods_per_year: float, risk
         return float("nan")
     rate = per_period_rate(risk_free, periods_per_year)
     return float(empyrical.sharpe_ratio(net_returns, risk_free=rate, annualization=periods_per_year))
-
-
-def drawdowns(net_returns: pd.Series[float]) -> pd.Series[float]:
-    """Loss from the highest wealth so far, at most 0; the starting wealth counts as a peak."""
-    require_net_returns(net_returns)
-    wealth = (1.0 + net_returns).cumprod()
-    return wealth / wealth.cummax().clip(lower=1.0) - 1.0
 
 
 def per_period_rate(annual_rate: float, periods_per_year: float) -> float:

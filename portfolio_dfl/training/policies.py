@@ -168,18 +168,6 @@ class PredictOptimisePolicy:
             initial_state=self._last_state if self.warm_start else None,
         )
 
-    def tasks(self, returns: pd.DataFrame, dates: Iterable[pd.Timestamp]) -> list[WindowTask]:
-        """The trainings of many retraining dates, each from returns up to its date, to be run anywhere.
-
-        Raises
-        ------
-        TrainingError
-            With a warm start, where every window needs the one before.
-        """
-        if self.warm_start:
-            raise TrainingError("windows with a warm start depend on one another and cannot be trained ahead")
-        return [self.task(returns.loc[:date]) for date in dates]
-
     def adopt(self, windows: Iterable[TrainedWindow]) -> None:
         """Take windows trained elsewhere; `fit` uses one only where its task is the very same."""
         self._adopted.update({window.key: window for window in windows})

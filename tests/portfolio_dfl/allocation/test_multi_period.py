@@ -80,15 +80,15 @@ def test_a_warm_start_settles_neighbours_and_falls_back_elsewhere(instances: Any
     instance = instances(40, 10, 7, seed=5)
     layer = MultiPeriodMeanVariance(7, 10, turnover_limit=0.2)
     first = layer(instance.returns, instance.covariance, instance.previous, return_solution=True)
-    assert first.hit_rate == 0.0
+    assert not first.warm_hits.any()
     same = layer(instance.returns, instance.covariance, instance.previous, warm_start=first, return_solution=True)
-    assert same.hit_rate == 1.0
+    assert same.warm_hits.all()
     assert (same.iterations == 0).all()
     torch.testing.assert_close(same.weights, first.weights, rtol=0, atol=1e-12)
     moved = instance.returns * (1.0 + 0.02 * torch.randn(40, 10, 7, dtype=torch.float64))
     cold = layer(moved, instance.covariance, instance.previous)
     near = layer(moved, instance.covariance, instance.previous, warm_start=first, return_solution=True)
-    assert near.hit_rate > 0.5
+    assert near.warm_hits.mean() > 0.5
     torch.testing.assert_close(near.weights, cold, rtol=0, atol=1e-9)
     far = layer(-moved, instance.covariance, instance.previous, warm_start=first, return_solution=True)
     torch.testing.assert_close(far.weights, layer(-moved, instance.covariance, instance.previous), rtol=0, atol=1e-9)

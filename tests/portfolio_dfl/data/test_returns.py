@@ -14,7 +14,7 @@ from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.backtest import roll, run_ledger
 from portfolio_dfl.backtest.baselines import EqualWeight, PerfectForesight
 from portfolio_dfl.backtest.deflation import deflated_sharpe
-from portfolio_dfl.backtest.evaluation import drawdowns, sharpe_ratio
+from portfolio_dfl.backtest.evaluation import sharpe_ratio
 from portfolio_dfl.backtest.regret import decision_regret
 from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import PortfolioError
@@ -51,7 +51,6 @@ ENTRIES: dict[str, Callable[[pd.DataFrame], Any]] = {
     "policy.tasks": lambda returns: policy().tasks(returns, [returns.index[-1]]),
     "estimator": lambda returns: DecisionFocusedPortfolio(horizon=2, lookback=6, samples=12, epochs=1).fit(returns),
     "sharpe_ratio": lambda returns: sharpe_ratio(returns.iloc[:, 0], periods_per_year=252),
-    "drawdowns": lambda returns: drawdowns(returns.iloc[:, 0]),
     "deflated_sharpe": lambda returns: deflated_sharpe(returns.iloc[:, 0], [1.0]),
 }
 #: What is taken for returns, and the advice that belongs to it.

@@ -21,7 +21,8 @@ from portfolio_dfl.training.losses import DecisionLoss, MeanSquaredError
 from portfolio_dfl.training.policies import DecisionFocusedPolicy, PredictOptimisePolicy, TwoStagePolicy
 from portfolio_dfl.training.samples import label_length
 from portfolio_dfl.training.settings import TrainingSettings
-from portfolio_dfl.training.walk_forward import retraining_dates, train_windows
+from portfolio_dfl.training.walk_forward import retraining_dates
+from portfolio_dfl.training.window import train_window
 
 PolicyFactory = Callable[..., PredictOptimisePolicy]
 START = 40
@@ -76,14 +77,15 @@ def test_adopted_windows_give_the_same_weights_without_training_again(
 ) -> None:
     plain = roll(make_policy(), returns, start=returns.index[START])
     policy = make_policy()
-    policy.adopt(train_windows(policy.tasks(returns, retraining_dates(plain.index, 20))))
+    dates = retraining_dates(pd.DatetimeIndex(plain.index), 20)
+    policy.adopt(train_window(policy.task(returns.loc[:date])) for date in dates)
     monkeypatch.setattr("portfolio_dfl.training.policies.train_window", None)
     pd.testing.assert_frame_equal(roll(policy, returns, start=returns.index[START]), plain, check_exact=True)
 
 
 def test_adopted_windows_of_other_data_are_not_used(make_policy: PolicyFactory, returns: pd.DataFrame) -> None:
     policy = make_policy()
-    policy.adopt(train_windows(policy.tasks(returns * 1.1, [returns.index[60]])))
+    policy.adopt([train_window(policy.task((returns * 1.1).iloc[:61]))])
     policy.fit(returns.iloc[:61])
     assert policy.windows[-1].key == policy.task(returns.iloc[:61]).key
 
@@ -112,8 +114,6 @@ def test_a_warm_start_continues_from_the_window_before(make_policy: PolicyFactor
     policy = make_policy(warm_start=True)
     policy.fit(returns.iloc[:50])
     assert policy.task(returns.iloc[:60]).initial_state is policy.windows[0].state
-    with pytest.raises(TrainingError, match="trained ahead"):
-        policy.tasks(returns, returns.index[[60]])
 
 
 class InfeasibleWithin(MultiPeriodMeanVariance):

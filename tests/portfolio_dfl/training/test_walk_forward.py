@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.execution.fan_out import fan_out
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.training.policies import PredictOptimisePolicy
-from portfolio_dfl.training.walk_forward import TrainedWindow, WindowTask, retraining_dates, train_windows
+from portfolio_dfl.training.walk_forward import retraining_dates
+from portfolio_dfl.training.window import TrainedWindow, WindowTask, train_window
 
 PolicyFactory = Callable[..., PredictOptimisePolicy]
 
@@ -19,7 +21,7 @@ PolicyFactory = Callable[..., PredictOptimisePolicy]
 @pytest.fixture
 def tasks(make_policy: PolicyFactory, returns: pd.DataFrame) -> list[WindowTask]:
     policy = make_policy(predictor=PredictorSpec("mlp", {"hidden": 3}))
-    return policy.tasks(returns, returns.index[[40, 50, 60, 70]])
+    return [policy.task(returns.iloc[: last + 1]) for last in (40, 50, 60, 70)]
 
 
 def parameters(windows: list[TrainedWindow]) -> list[torch.Tensor]:
@@ -41,23 +43,21 @@ def test_retraining_happens_on_the_first_date_and_every_so_many_after_it() -> No
         retraining_dates(dates, 0)
 
 
+def spread(tasks: list[WindowTask]) -> list[TrainedWindow]:
+    """Trained in two other processes, in the order of the tasks."""
+    names = [str(task.date) for task in tasks]
+    windows = dict(fan_out(train_window, tasks, names=names, backend="loky", workers=2))
+    return [windows[position] for position in range(len(tasks))]
+
+
 def test_order_does_not_matter(tasks: list[WindowTask]) -> None:
-    forwards, backwards = train_windows(tasks), train_windows(tasks[::-1])
+    forwards, backwards = [train_window(task) for task in tasks], [train_window(task) for task in tasks[::-1]]
     assert equal(parameters(forwards), parameters(backwards[::-1]))
     assert [window.date for window in forwards] == [task.date for task in tasks]
 
 
 def test_other_processes_give_the_same_numbers(tasks: list[WindowTask]) -> None:
-    spread = parameters(train_windows(tasks, workers=2))
+    elsewhere = parameters(spread(tasks))
     # In reverse the windows meet other workers in another order.
-    assert equal(spread, parameters(train_windows(tasks[::-1], workers=2))[::-1])
-    assert equal(spread, parameters(train_windows(tasks)))
-
-
-def test_finished_windows_are_taken_and_the_rest_trained(tasks: list[WindowTask]) -> None:
-    finished = {window.key: window for window in train_windows(tasks[:2])}
-    arrived: list[pd.Timestamp] = []
-    windows = train_windows(tasks, finished=finished, on_window=lambda window: arrived.append(window.date))
-    assert arrived == [tasks[2].date, tasks[3].date]
-    assert windows[0] is finished[tasks[0].key]
-    assert equal(parameters(windows), parameters(train_windows(tasks)))
+    assert equal(elsewhere, parameters(spread(tasks[::-1]))[::-1])
+    assert equal(elsewhere, parameters([train_window(task) for task in tasks]))
