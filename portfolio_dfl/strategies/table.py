@@ -81,6 +81,9 @@ class Strategy:
         Whether a rule needs ``forecasting.lookback`` returns before its first decision.
     never_trades : bool
         Whether it holds what it bought first: what the break-even cost of holding is taken against.
+    compared : bool
+        Whether ``compare`` runs it unasked. Each strategy more is one trial more in the deflated Sharpe ratios of all,
+        so that one that joins the table later would change the numbers of comparisons made before.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Strategy:
     build: Builder
     averages_lookback: bool = False
     never_trades: bool = False
+    compared: bool = True
 
 
 @dataclass(frozen=True)

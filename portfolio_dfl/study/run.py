@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from portfolio_dfl.config.study import STRATEGIES, StudyConfig, StudyLike
+from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
 from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
-from portfolio_dfl.strategies.table import Lane
+from portfolio_dfl.strategies.table import TABLE, Lane
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import StudyPlan, resolve_plan
@@ -98,13 +98,13 @@ def train_study(config: StudyLike, *, progress: Progress | None = None) -> Train
 
 
 def compare_study(config: StudyLike, *, progress: Progress | None = None) -> StudyResult:
-    """Run a study with every strategy there is, whatever the configuration names.
+    """Run a study with every strategy that the table compares, and those that the configuration names beside them.
 
     Parameters and errors as :func:`run_study`.
     """
-    return run_study(
-        StudyConfig.of(config).override([f"backtest.strategies=[{', '.join(STRATEGIES)}]"]), progress=progress
-    )
+    study = StudyConfig.of(config)
+    named = [name for name, entry in TABLE.items() if entry.compared or name in study.backtest.strategies]
+    return run_study(study.override([f"backtest.strategies=[{', '.join(named)}]"]), progress=progress)
 
 
 def resume_study(

@@ -20,11 +20,12 @@ from portfolio_dfl.allocation.limits import BoxLimits
 from portfolio_dfl.backtest.costs import break_even_cost
 from portfolio_dfl.backtest.deflation import deflated_sharpe
 from portfolio_dfl.backtest.regret import decision_regret
-from portfolio_dfl.config.study import STRATEGIES, load_config
+from portfolio_dfl.config.study import load_config
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError
 from portfolio_dfl.risk import RollingCovariance, estimate_path
 from portfolio_dfl.strategies.setting import build_estimator
+from portfolio_dfl.strategies.table import TABLE
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.live import advise
 from portfolio_dfl.study.result import StudyResult, load_result
@@ -243,10 +244,10 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
     )
 
 
-def test_a_comparison_runs_every_strategy_and_seed(compared: StudyResult) -> None:
+def test_a_comparison_runs_every_strategy_that_the_table_compares_and_every_seed(compared: StudyResult) -> None:
     assert {(lane.strategy, lane.seed) for lane in compared.lanes} == {
         *((name, seed) for name in ("decision_focused", "two_stage") for seed in (0, 1)),
-        *((name, None) for name in STRATEGIES if name not in ("decision_focused", "two_stage")),
+        *((name, None) for name, entry in TABLE.items() if entry.compared and entry.kind != "trained"),
     }
     assert compared.metrics.index[-1] == "Perfect foresight (ceiling)"
     assert compared.metrics["final_wealth"].idxmax() == "Perfect foresight (ceiling)"
