@@ -9,14 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from quadratic_programs import call_layer, check_same, random_limits, solve_and_differentiate
 
 from dxpp_core import solve_qp
 from dxpp_core.matrices.compact import CompactFactor
 from dxpp_core.reference import reduced_kkt_gradients
 
-Array = NDArray[np.float64]
 F64 = torch.float64
 
 
@@ -45,6 +43,22 @@ def _is_compiled(data: dict[str, Any], **options: Any) -> bool:
     return active is not None and isinstance(active.factor, CompactFactor)
 
 
+def _projection(n: int) -> dict[str, Any]:
+    """A point to be projected onto the simplex, with a budget that is not used up."""
+    point = torch.randn(n, generator=torch.Generator().manual_seed(0), dtype=F64)
+    one = torch.ones(n, dtype=F64)
+    return {
+        "P": (2.0 * torch.eye(n, dtype=F64)).to_sparse_csr(),
+        "q": (-2.0 * point).requires_grad_(),
+        "A": one[None].to_sparse_csr(),
+        "b": one[:1],
+        "G": one[None].to_sparse_csr(),
+        "h": 3.0 * one[:1],
+        "lb": 0.0 * one,
+        "ub": one,
+    }
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -60,22 +74,6 @@ def test_compiled_loops_find_what_numpy_finds(seed: int, n: int, m: int, p: int,
     general = solve_and_differentiate(data, seed, others=8)
     for way in both:
         check_same(way, general)
-
-
-def _projection(n: int) -> dict[str, Any]:
-    """A point to be projected onto the simplex, with a budget that is not used up."""
-    point = torch.randn(n, generator=torch.Generator().manual_seed(0), dtype=F64)
-    one = torch.ones(n, dtype=F64)
-    return {
-        "P": (2.0 * torch.eye(n, dtype=F64)).to_sparse_csr(),
-        "q": (-2.0 * point).requires_grad_(),
-        "A": one[None].to_sparse_csr(),
-        "b": one[:1],
-        "G": one[None].to_sparse_csr(),
-        "h": 3.0 * one[:1],
-        "lb": 0.0 * one,
-        "ub": one,
-    }
 
 
 @pytest.mark.parametrize("solver", ["auto", "piqp"])

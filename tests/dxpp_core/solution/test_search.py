@@ -33,6 +33,18 @@ def _is_direct(found: QPSolution) -> bool:
     return bool(found.direct.all())
 
 
+def _projection(point: Array, **changes: torch.Tensor) -> dict[str, Any]:
+    """A point to be projected onto the simplex."""
+    n = point.size
+    one = torch.ones(n, dtype=F64)
+    if n <= 48:
+        P = torch.diag(2.0 * one)
+    else:
+        P = torch.sparse_csr_tensor(torch.arange(n + 1), torch.arange(n), 2.0 * one, (n, n))
+    data = {"P": P, "q": -2.0 * torch.from_numpy(point), "A": one[None], "b": one[:1], "lb": 0.0 * one}
+    return data | changes
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -64,18 +76,6 @@ def test_most_programs_need_no_solver(full: bool) -> None:
     assert sum(map(_is_direct, found[::2])) >= 36
     assert not any(map(_is_direct, found[1::2]))
     assert all(int(one.iterations) > 0 for one in found)
-
-
-def _projection(point: Array, **changes: torch.Tensor) -> dict[str, Any]:
-    """A point to be projected onto the simplex."""
-    n = point.size
-    one = torch.ones(n, dtype=F64)
-    if n <= 48:
-        P = torch.diag(2.0 * one)
-    else:
-        P = torch.sparse_csr_tensor(torch.arange(n + 1), torch.arange(n), 2.0 * one, (n, n))
-    data = {"P": P, "q": -2.0 * torch.from_numpy(point), "A": one[None], "b": one[:1], "lb": 0.0 * one}
-    return data | changes
 
 
 @pytest.mark.parametrize("n", [2, 20, 1_000, 20_000])

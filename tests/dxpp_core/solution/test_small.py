@@ -1,7 +1,6 @@
 """Small dense programs take a short way through compiled loops: what they find is what the general way finds.
 
-The general way meets every program first; the short one takes those whose matrices are known by then.
-"""
+The general way meets every program first; the short one takes those whose matrices are known by then."""
 
 from __future__ import annotations
 
@@ -56,6 +55,27 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str) -> dict[str, torch.
     return {name: torch.from_numpy(value).requires_grad_() for name, value in data.items()}
 
 
+def _simplex(n: int = 6, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Projection onto the simplex, with a row that is not active."""
+    q = torch.randn(n, generator=torch.Generator().manual_seed(seed), dtype=F64)
+    one = torch.ones(n, dtype=F64)
+    data = {"P": 2.0 * torch.eye(n, dtype=F64), "q": q, "A": one[None].clone(), "b": one[:1].clone()}
+    data |= {"G": one[None].clone(), "h": 3.0 * one[:1], "lb": 0.0 * one, "ub": one.clone()}
+    solve_qp(**data)
+    return data
+
+
+def _takes_the_short_way(data: dict[str, torch.Tensor], **options: Any) -> bool:
+    return isinstance(call_layer(data, **options).solution, SmallSolution)
+
+
+def _wrong(name: str, value: float) -> dict[str, torch.Tensor]:
+    data = _simplex()
+    data[name] = data[name].clone()
+    data[name].ravel()[0] = value
+    return data
+
+
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -70,20 +90,6 @@ def test_all_ways_find_the_same(seed: int, n: int, m: int, p: int, bounds: str) 
     general = solve_and_differentiate(data, seed, solver="piqp", others=49)
     for way in ways:
         check_same(way, general)
-
-
-def _simplex(n: int = 6, seed: int = 0) -> dict[str, torch.Tensor]:
-    """Projection onto the simplex, with a row that is not active."""
-    q = torch.randn(n, generator=torch.Generator().manual_seed(seed), dtype=F64)
-    one = torch.ones(n, dtype=F64)
-    data = {"P": 2.0 * torch.eye(n, dtype=F64), "q": q, "A": one[None].clone(), "b": one[:1].clone()}
-    data |= {"G": one[None].clone(), "h": 3.0 * one[:1], "lb": 0.0 * one, "ub": one.clone()}
-    solve_qp(**data)
-    return data
-
-
-def _takes_the_short_way(data: dict[str, torch.Tensor], **options: Any) -> bool:
-    return isinstance(call_layer(data, **options).solution, SmallSolution)
 
 
 def test_known_matrices_take_the_short_way() -> None:
@@ -108,13 +114,6 @@ def test_other_tensors_take_the_general_way(other: str) -> None:
     else:
         data["q"] = torch.stack([data["q"], -data["q"]])
     assert not _takes_the_short_way(data)
-
-
-def _wrong(name: str, value: float) -> dict[str, torch.Tensor]:
-    data = _simplex()
-    data[name] = data[name].clone()
-    data[name].ravel()[0] = value
-    return data
 
 
 @pytest.mark.parametrize("name", ["q", "b", "h", "lb", "ub"])
