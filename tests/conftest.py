@@ -16,6 +16,7 @@ settings.load_profile("laws")
 _FIRST = (
     "portfolio_dfl/study/test_killed_studies.py",
     "dxpp_core/test_portfolio_programs.py",
+    "dxpp_core/test_compilation.py",
     "portfolio_dfl/study/test_run.py",
     "portfolio_dfl/execution/test_fan_out.py",
 )
