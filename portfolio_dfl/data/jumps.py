@@ -1,4 +1,4 @@
-"""Detector of one-day moves that look like an unadjusted split or a bad tick.
+"""Detector of moves that look like an unadjusted split, a change of unit or bad prices.
 
 A move is measured against the ticker's own volatility around it (median absolute log return of 63
 neighbours) and, with five tickers or more, against the median move of that day, so that market crashes are

@@ -49,7 +49,7 @@ class Policies:
         leaves the dates out, so that a return spans the gap; ``forward_fill:K`` repeats the last price for
         at most K sessions (0 % returns, then a jump); ``drop_ticker``.
     jumps
-        One-day moves that look like an unadjusted split or a bad tick: ``accept``, or ``drop_ticker``.
+        Moves that look like an unadjusted split, a change of unit or bad prices: ``accept``, or ``drop_ticker``.
     confirmed_jumps
         Moves that were looked up and are genuine, each as ``"TICKER YYYY-MM-DD"``.
 
