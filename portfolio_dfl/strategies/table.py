@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from portfolio_dfl.backtest import Policy
+    from portfolio_dfl.risk import CovarianceEstimate, CovarianceEstimator
+    from portfolio_dfl.risk.covariance import FloatArray
     from portfolio_dfl.strategies.setting import StrategySetting
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
@@ -247,6 +249,39 @@ def _risk_parity(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | N
     )
 
 
+@dataclass(frozen=True)
+class _Uncorrelated:
+    """What an estimator says of variances alone: every correlation is taken to be zero."""
+
+    estimator: CovarianceEstimator
+
+    @property
+    def window(self) -> int:
+        return self.estimator.window
+
+    def __call__(self, returns_window: FloatArray) -> FloatArray:
+        return self.estimate_many(returns_window[None]).covariance[0]
+
+    def estimate_many(self, windows: FloatArray) -> CovarianceEstimate:
+        import numpy as np
+
+        found = self.estimator.estimate_many(windows)
+        return found._replace(covariance=found.covariance * np.eye(found.covariance.shape[-1]))
+
+
+def _inverse_volatility(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    """Weights ∝ 1/σ: where nothing correlates, every asset then contributes the same risk."""
+    from portfolio_dfl.backtest.baselines import RiskParity
+
+    largest = 1.0 if setting.max_weight is None else setting.max_weight
+    return RiskParity(
+        _Uncorrelated(setting.covariance),
+        turnover_limit=setting.first_turnover_limit,
+        max_weight=largest,
+        name=lane.label,
+    )
+
+
 def _historical_mean_variance(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
     from portfolio_dfl.backtest.baselines import HistoricalMeanVariance
 
@@ -283,6 +318,13 @@ _ENTRIES = (
     ),
     Strategy("minimum_variance", "rule", Appearance("Minimum variance", "#2d8a6b"), _minimum_variance),
     Strategy("risk_parity", "rule", Appearance("Risk parity", "#8c64a8"), _risk_parity),
+    Strategy(
+        "inverse_volatility",
+        "rule",
+        Appearance("Inverse volatility", "#a0708f"),
+        _inverse_volatility,
+        compared=False,
+    ),
     Strategy(
         "historical_mean_variance",
         "rule",
