@@ -61,8 +61,8 @@ def outside_graphs(
     return decorate
 
 
-# Without the questions that `torch.jit.is_tracing` asks before, at every call.
-_is_jit_tracing: Callable[[], bool] = getattr(torch._C, "_is_tracing", torch.jit.is_tracing)
+# What `torch.jit.is_tracing` asks, without its questions before, at every call.
+_is_jit_tracing: Callable[[], bool] = getattr(torch._C, "_is_tracing", lambda: False)
 _REASON = "runs a solver on numbers, which a graph does not have"
 
 

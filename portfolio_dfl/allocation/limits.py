@@ -31,11 +31,23 @@ __all__ = [
 
 _Array = NDArray[np.float64]
 
+# Roundings a number may be wrong by, and that of float64.
+_ROUNDINGS = 4.0
+_DOUBLE = float(np.finfo(np.float64).eps)
+
+
+def _rounding(value: object) -> float:
+    """Relative rounding with which numbers are known: that of their dtype."""
+    if isinstance(value, Tensor):
+        return torch.finfo(value.dtype).eps if value.dtype.is_floating_point else 0.0
+    dtype = np.asarray(value).dtype
+    return float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
+
 
 def _vector(name: str, value: float | Sequence[float], n_assets: int) -> _Array:
     """One number for all assets, or one for each."""
     # A copy: the caller's own numbers may change later.
-    array = np.array(value, dtype=np.float64)
+    array = np.array(value.double().numpy(force=True) if isinstance(value, Tensor) else value, dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n_assets, float(array))
     if array.shape != (n_assets,):
@@ -47,9 +59,10 @@ def _vector(name: str, value: float | Sequence[float], n_assets: int) -> _Array:
 
 def _benchmark(value: Sequence[float], n_assets: int) -> _Array:
     array = _vector("benchmark", value, n_assets)
-    if abs(array.sum() - 1.0) > 1e-8:
-        raise AllocationError(f"the benchmark's weights sum to {array.sum():g}; they must sum to 1")
-    return array
+    total, rounding = array.sum(), _rounding(value)
+    if abs(total - 1.0) > max(1e-8, _ROUNDINGS * n_assets * rounding):
+        raise AllocationError(f"the benchmark's weights sum to {total:.9g}; they must sum to 1")
+    return array / total if rounding > _DOUBLE else array
 
 
 @dataclass
@@ -58,7 +71,7 @@ class Limits:
 
     ``lower``, ``upper`` [N]: bounds of weights; ``counted`` [N]: 1 for assets whose trades count towards turnover and
     cost; ``groups``: exposures [N], a cap and a name each, exposureᵀw ≤ cap; ``shares``: a benchmark [N] and a cap on
-    ‖w − benchmark‖₁ each; ``tracking``: a benchmark and an aversion each.
+    ‖w − benchmark‖₁ each; ``tracking``: a benchmark and an aversion each; ``rounding``: that of the bounds, relative.
     """
 
     lower: _Array
@@ -67,6 +80,7 @@ class Limits:
     groups: list[tuple[_Array, float, str]] = field(default_factory=list)
     shares: list[tuple[_Array, float]] = field(default_factory=list)
     tracking: list[tuple[_Array, float]] = field(default_factory=list)
+    rounding: float = 0.0
 
     @classmethod
     def collect(cls, n_assets: int, limits: Sequence[Limit]) -> Limits:
@@ -76,7 +90,22 @@ class Limits:
         found = cls(np.full(n_assets, lowest), np.full(n_assets, np.inf), np.ones(n_assets))
         for limit in limits:
             limit.apply(found)
+        if found.rounding > _DOUBLE:
+            found._take_back_rounding()
         return found
+
+    def _take_back_rounding(self) -> None:
+        """Bounds in lower precision than float64 that miss one another, or the sum 1, by their rounding: not so."""
+        share = _ROUNDINGS * self.lower.shape[0] * self.rounding
+        with np.errstate(invalid="ignore"):
+            beyond = self.lower - self.upper
+            crossed = (beyond > 0.0) & (beyond <= share * np.maximum(np.abs(self.lower), np.abs(self.upper)))
+        self.upper = np.where(crossed, self.lower, self.upper)
+        most, least = self.upper.sum(), self.lower.sum()
+        if 1.0 - share <= most < 1.0:
+            self.upper = self.upper + (1.0 - most) / self.upper.shape[0]
+        if 1.0 < least <= 1.0 + share:
+            self.lower = self.lower - (least - 1.0) / self.lower.shape[0]
 
     def raise_lower(self, lower: _Array) -> None:
         """Intersect with w ≥ lower."""
@@ -118,6 +147,7 @@ class BoxLimits(Limit):
 
     def apply(self, limits: Limits) -> None:
         n = limits.lower.shape[0]
+        limits.rounding = max(limits.rounding, _rounding(self.lower), _rounding(self.upper))
         limits.raise_lower(_vector("BoxLimits.lower", self.lower, n))
         limits.cut_upper(_vector("BoxLimits.upper", self.upper, n))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from portfolio_dfl.allocation import MultiPeriodMeanVariance
+from portfolio_dfl.allocation import BenchmarkBand, BoxLimits, MultiPeriodMeanVariance, TrackingCost
 from portfolio_dfl.errors import AllocationError
 
 N, H = 12, 2
@@ -97,3 +98,25 @@ def test_tiny_and_huge_numbers_are_right_or_refused_by_name(scaled: str, size: f
         torch.testing.assert_close(plan, layer(returns, covariance, held), rtol=1e-6, atol=1e-8)
     if scaled == "covariance alone":
         torch.testing.assert_close(plan, layer(0.0 * returns, covariance, held), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("seed", range(8))
+def test_limits_in_single_precision_are_judged_by_it(seed: int, kind: str) -> None:
+    weights = np.random.default_rng(seed).dirichlet(np.ones(101)).astype(np.float32)
+    given = weights if kind == "numpy" else torch.from_numpy(weights)
+    assert float(weights.sum(dtype=np.float64)) != 1.0
+    data = torch.zeros(1, 1, 101, dtype=torch.float64), torch.eye(101, dtype=torch.float64)
+    held = torch.full((101,), 1 / 101, dtype=torch.float64)
+    for limit in (BoxLimits(0.0, given), BoxLimits(given, 1.0), BoxLimits(given, given), BenchmarkBand(given, 0.0)):
+        plan = MultiPeriodMeanVariance(101, 1, limits=[limit])(*data, held)
+        assert np.abs(plan[0, 0].numpy() - weights).max() < 1e-5
+    MultiPeriodMeanVariance(101, 1, limits=[TrackingCost(given, 10.0)])(*data, held)
+
+
+@pytest.mark.parametrize(
+    "limit", [BoxLimits(0.0, np.full(10, 0.0999)), BoxLimits(np.full(10, 0.1001, np.float32), 1.0)]
+)
+def test_limits_that_miss_the_sum_by_more_are_refused(limit: BoxLimits) -> None:
+    with pytest.raises(AllocationError, match="limits of the weights sum to"):
+        MultiPeriodMeanVariance(10, 1, limits=[limit])
