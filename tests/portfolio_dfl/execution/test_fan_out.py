@@ -14,15 +14,24 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from small_study import WINDOWS, same_weights, small, start, statuses
 
+from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.errors import ConfigError, PortfolioError, TrainingError
 from portfolio_dfl.execution.fan_out import Backend, connected, fan_out
+from portfolio_dfl.forecasting import PredictorSpec
+from portfolio_dfl.risk import RollingCovariance
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.study.run import run_study
+from portfolio_dfl.training.policies import PredictOptimisePolicy
+from portfolio_dfl.training.settings import TrainingSettings
+from portfolio_dfl.training.window import WindowTask, train_window
 
 # A cluster that stands still is a failure, not a wait: this long is enough on a machine busy with other things.
 pytestmark = pytest.mark.timeout(90)
@@ -72,7 +81,7 @@ _DASK_CLUSTER = """
     from distributed import LocalCluster
     if __name__ == "__main__":
         with LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0,
+            n_workers=2, threads_per_worker=4, host="127.0.0.1", dashboard_address=None, memory_limit=0,
             local_directory=sys.argv[1],
         ) as cluster:
             print(cluster.scheduler_address, flush=True)
@@ -143,9 +152,13 @@ def connection(cluster: tuple[Backend, str]) -> Iterator[tuple[Backend, str]]:
         yield cluster
 
 
+# Predictors whose training draws: threads of a worker would take each other's numbers.
+_DRAWING = ("forecasting.predictor=mlp", "forecasting.options={dropout: 0.5}", "training.learning_rate=0.01")
+
+
 @pytest.fixture(scope="module")
 def sequential(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
-    return run_study(small(tmp_path_factory.mktemp("runs")))
+    return run_study(small(tmp_path_factory.mktemp("runs"), *_DRAWING))
 
 
 def square(number: int) -> int:
@@ -224,12 +237,59 @@ def test_a_study_on_a_cluster_finds_the_same(
             killed.append(busy_worker(worker))
             os.kill(killed[0], signal.SIGKILL)
 
-    config = small(tmp_path, f"execution.backend={backend}", f"execution.address={address}")
+    config = small(tmp_path, *_DRAWING, f"execution.backend={backend}", f"execution.address={address}")
     result = run_study(config, progress=kill_a_worker)
     assert killed
     assert same_weights(sequential, result)
     assert len(list((result.folder / "windows").iterdir())) == WINDOWS
     assert set(statuses(tmp_path).values()) == {"FINISHED"}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_threads_of_one_dask_worker_train_what_one_trains(threads: int, tmp_path: Path) -> None:
+    """With what draws: dropout, and initial values of every kind; the worker here is this very process."""
+    distributed = pytest.importorskip("distributed")
+    tasks = _windows()
+    alone = [train_window(task).state for task in tasks]
+    cluster = distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=threads,
+        processes=False,
+        protocol="tcp",
+        host="127.0.0.1",
+        dashboard_address=None,
+        memory_limit=0,
+        local_directory=str(tmp_path),
+    )
+    names = [str(number) for number in range(len(tasks))]
+    with cluster:
+        address = cluster.scheduler_address
+        found = dict(fan_out(train_window, tasks, names=names, backend="dask", address=address))
+    for number, state in enumerate(alone):
+        assert state is not None
+        window = found[number]
+        assert window.state is not None
+        assert all(torch.equal(state[name], window.state[name]) for name in state)
+
+
+def _windows() -> list[WindowTask]:
+    """Two of each predictor that draws."""
+    rng = np.random.default_rng(1)
+    index = pd.bdate_range("2021-01-01", periods=60)
+    returns = pd.DataFrame(rng.normal(3e-4, 0.01, (60, 3)), index=index, columns=list("ABC"))
+    drawing = [
+        PredictorSpec("mlp", {"hidden": 4, "dropout": 0.5}),
+        PredictorSpec("gru", {"hidden": 4}),
+        PredictorSpec("linear", {"start": 0.01}),
+    ]
+    layer = MultiPeriodMeanVariance(n_assets=3, horizon=2, risk_aversion=10.0, turnover_limit=0.5)
+    settings = TrainingSettings(epochs=3, learning_rate=0.01)
+    small: dict[str, Any] = {"lookback": 6, "realised_window": 4, "samples": 12, "settings": settings}
+    return [
+        PredictOptimisePolicy(layer, RollingCovariance(8), predictor=spec, seed=seed, **small).task(returns)
+        for seed in range(2)
+        for spec in drawing
+    ]
 
 
 def test_results_carry_their_position(connection: tuple[Backend, str]) -> None:
