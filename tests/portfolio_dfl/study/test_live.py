@@ -13,6 +13,7 @@ import pytest
 from small_study import small
 
 from portfolio_dfl.cli import main
+from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.errors import DataError, TrackingError
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.live import advise, read_holdings
@@ -119,3 +120,40 @@ def test_a_model_that_lost_its_end_is_not_used(done: StudyResult, tmp_path: Path
 def test_a_model_that_is_not_registered_is_named(done: StudyResult, model: str) -> None:
     with pytest.raises(TrackingError, match=re.escape(model)):
         advise(model, root=done.config.tracking.folder)
+
+
+def test_fresh_prices_are_read_as_the_studys_were(
+    done: StudyResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What lies before the study's first date or after today is not looked at; start and policies may be others."""
+    today = dt.date(2018, 9, 7)
+    prices = EmbeddedSource().load().loc["2017":"2018"]
+    expected = advise(done.folder, prices=prices, today=today)
+    spoilt = prices.copy()
+    spoilt.loc["2017-06-01", "MTUM"] = -1.0
+    spoilt.loc["2018-10-01", "QUAL"] = -1.0
+    assert advise(done.folder, prices=spoilt, today=today).target.equals(expected.target)
+    late = prices.loc["2018-02-01":]
+    assert advise(done.folder, prices=late, today=today).target.equals(expected.target)
+    with pytest.raises(DataError, match=r"MTUM 2017-06-01"):
+        advise(done.folder, prices=spoilt, today=today, start="2017-01-03")
+    gap = prices.copy()
+    gap.loc["2018-01-10", "USMV"] = float("nan")
+    with pytest.raises(DataError, match="USMV"):
+        advise(done.folder, prices=gap, today=today)
+    file = tmp_path / "prices.csv"
+    gap.to_csv(file)
+    words = ["predict", str(done.folder), "--prices", str(file), "--today", "2018-09-07"]
+    for ways in (["--policy", "gaps=forward_fill:3"], ["--start", "2018-02-01"]):
+        monkeypatch.setattr(sys, "argv", ["portfolio-dfl", *words, *ways])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert not left.value.code
+        assert "prices up to 2018-09-07" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_holdings_of_a_spreadsheet_are_read(encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "held.csv"
+    file.write_text("ticker,weight\nMTUM,1\n", encoding=encoding)
+    assert read_holdings(file, TICKERS)["MTUM"] == 1.0
