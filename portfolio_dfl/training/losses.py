@@ -8,6 +8,7 @@ layer's risk aversion.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,6 +22,7 @@ from portfolio_dfl.training.decision import Outcome
 
 __all__ = [
     "LOSSES",
+    "CVaRLoss",
     "DecisionLoss",
     "Loss",
     "MeanSquaredError",
@@ -151,6 +153,30 @@ class SharpeLoss:
 
 
 @dataclass(frozen=True)
+class CVaRLoss:
+    """Conditional value at risk of the first stage's return, the one that is traded: the mean loss of the worst days.
+
+    A tail over dates: use large batches (Rockafellar and Uryasev 2000, for equally likely samples).
+
+    Parameters
+    ----------
+    tail : float
+        Share of the batch that counts as its worst days, above 0 and at most 1; rounded up to whole samples.
+    """
+
+    tail: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.tail <= 1.0:
+            raise TrainingError(f"tail of the loss 'cvar' must be above 0 and at most 1, got {self.tail}")
+
+    def __call__(self, outcome: Outcome) -> Tensor:
+        earned = (outcome.weights[:, 0] * outcome.samples.future_returns[:, 0]).sum(dim=-1)
+        worst = earned.topk(math.ceil(self.tail * len(earned)), largest=False).values
+        return -worst.mean()
+
+
+@dataclass(frozen=True)
 class MeanSquaredError:
     """Mean over samples, stages and assets of (r̂ − r)²: the two-stage approach's loss; solves no problem."""
 
@@ -210,6 +236,7 @@ LOSSES: Mapping[str, Callable[..., Loss]] = MappingProxyType(
         "regret": RegretLoss,
         "net_utility": NetUtilityLoss,
         "sharpe": SharpeLoss,
+        "cvar": CVaRLoss,
         "mse": MeanSquaredError,
         "spo_plus": SPOPlusLoss,
     }

@@ -129,6 +129,16 @@ COVERING: list[tuple[str, dict[str, Any]]] = [
             "training.weight_decay": 0.1,
         },
     ),
+    (
+        "2018-07-03",
+        {
+            "forecasting.predictor": "momentum",
+            "covariance.estimator": "rolling",
+            "training.loss": "cvar",
+            "training.loss_options": {"cvar": {"tail": 0.3}},
+            "training.epochs": 2,
+        },
+    ),
 ]
 
 

@@ -15,6 +15,7 @@ from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import LinearPredictor
 from portfolio_dfl.training.decision import DecisionModel, Outcome
 from portfolio_dfl.training.losses import (
+    CVaRLoss,
     DecisionLoss,
     Loss,
     MeanSquaredError,
@@ -140,6 +141,19 @@ def test_sharpe_loss_refuses_a_single_sample() -> None:
     outcome.samples = outcome.samples.slice(0, 1)
     with pytest.raises(TrainingError, match="batch_size"):
         SharpeLoss()(outcome)
+
+
+@pytest.mark.parametrize(("tail", "count"), [(0.1, 1), (0.5, 3), (0.51, 4), (1.0, COUNT)])
+def test_cvar_loss_is_the_mean_loss_of_the_worst_share_of_days(tail: float, count: int) -> None:
+    outcome = some_outcome()
+    earned = (outcome.weights[:, 0] * outcome.samples.future_returns[:, 0]).sum(dim=1).detach().numpy()
+    assert float(CVaRLoss(tail)(outcome).detach()) == pytest.approx(-np.sort(earned)[:count].mean())
+
+
+@pytest.mark.parametrize("tail", [0.0, -0.1, 1.1, float("nan")])
+def test_cvar_loss_of_no_share_is_refused(tail: float) -> None:
+    with pytest.raises(TrainingError, match="tail of the loss 'cvar' must be above 0 and at most 1"):
+        build_loss("cvar", {"cvar": {"tail": tail}})
 
 
 def test_squared_error_solves_no_portfolio_problem() -> None:
