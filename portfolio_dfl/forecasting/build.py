@@ -20,21 +20,18 @@ import torch
 from torch import nn
 
 from portfolio_dfl.errors import TrainingError
-from portfolio_dfl.forecasting.linear import LinearPredictor, MomentumPredictor
-from portfolio_dfl.forecasting.networks import GRUPredictor, MLPPredictor, TemporalConvolutionPredictor
+from portfolio_dfl.forecasting import linear, networks
 from portfolio_dfl.forecasting.scaling import ScaledPredictor
 
 __all__ = ["PREDICTORS", "PredictorSpec", "build_predictor"]
 
 PredictorFactory = Callable[..., nn.Module]
 
+#: Predictors by name, those of each kind as its module lists them.
 PREDICTORS: Mapping[str, PredictorFactory] = MappingProxyType(
     {
-        "linear": LinearPredictor,
-        "momentum": MomentumPredictor,
-        "mlp": MLPPredictor,
-        "gru": GRUPredictor,
-        "tcn": TemporalConvolutionPredictor,
+        **linear.PREDICTORS,
+        **networks.PREDICTORS,
     }
 )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
 from portfolio_dfl.errors import TrainingError
 
-__all__ = ["LinearPredictor", "MomentumPredictor"]
+__all__ = ["PREDICTORS", "LinearPredictor", "MomentumPredictor"]
 
 
 class LinearPredictor(nn.Module):
@@ -98,3 +99,7 @@ class MomentumPredictor(LinearPredictor):
     def design(self, features: Tensor) -> Tensor:
         """Scaled trailing means [B, windows · N] of features [B, lookback, N]."""
         return torch.cat([features[:, -days:].mean(dim=1) * days**0.5 for days in self.windows], dim=1)
+
+
+#: Linear predictors by name.
+PREDICTORS: Mapping[str, type[nn.Module]] = MappingProxyType({"linear": LinearPredictor, "momentum": MomentumPredictor})

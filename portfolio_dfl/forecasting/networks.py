@@ -6,12 +6,14 @@ layer does), so that the first decision is the minimum-variance one and its grad
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["GRUPredictor", "MLPPredictor", "TemporalConvolutionPredictor"]
+__all__ = ["PREDICTORS", "GRUPredictor", "MLPPredictor", "TemporalConvolutionPredictor"]
 
 
 class _ZeroHead(nn.Module):
@@ -125,3 +127,9 @@ class TemporalConvolutionPredictor(nn.Module):
         code = self.body(features.transpose(1, 2))
         forecasts: Tensor = self.head(code[:, :, -1])
         return forecasts
+
+
+#: Networks by name.
+PREDICTORS: Mapping[str, type[nn.Module]] = MappingProxyType(
+    {"mlp": MLPPredictor, "gru": GRUPredictor, "tcn": TemporalConvolutionPredictor}
+)
