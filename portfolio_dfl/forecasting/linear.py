@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from portfolio_dfl.errors import TrainingError
 
-__all__ = ["PREDICTORS", "LinearPredictor", "MomentumPredictor"]
+__all__ = ["PREDICTORS", "EWMAPredictor", "LinearPredictor", "MomentumPredictor"]
 
 
 class LinearPredictor(nn.Module):
@@ -101,5 +102,55 @@ class MomentumPredictor(LinearPredictor):
         return torch.cat([features[:, -days:].mean(dim=1) * days**0.5 for days in self.windows], dim=1)
 
 
+class EWMAPredictor(LinearPredictor):
+    """Linear in every asset's exponentially weighted mean returns: momentum that forgets smoothly.
+
+    A return leaves a trailing mean from one day to the next; an exponential weight lets it fade. Means are divided by
+    the norm of their weights, so that all regressors vary alike.
+
+    Parameters
+    ----------
+    n_assets, lookback, horizon : int
+        N, the days of past returns seen, and the days H forecast.
+    halflives : sequence of float, optional
+        Days in which a weight falls to its half; by default a quarter, an eighth and a sixteenth of the lookback.
+    start : float
+        As for `LinearPredictor`.
+    """
+
+    weights: Tensor
+
+    def __init__(
+        self,
+        n_assets: int,
+        lookback: int,
+        horizon: int,
+        halflives: Sequence[float] | None = None,
+        start: float = 0.0,
+    ) -> None:
+        self.halflives = [lookback / part for part in (4, 8, 16)] if halflives is None else sorted(halflives)
+        if (
+            not self.halflives
+            or len(set(self.halflives)) < len(self.halflives)
+            or not all(0.0 < days < math.inf for days in self.halflives)
+        ):
+            raise TrainingError(f"half-lives must be different positive numbers of days; got {self.halflives}")
+        super().__init__(n_assets, lookback, horizon, start)
+        age = torch.arange(lookback - 1, -1, -1, dtype=torch.float64)
+        weights = torch.stack([0.5 ** (age / days) for days in self.halflives])
+        self.register_buffer("weights", weights / weights.norm(dim=1, keepdim=True), persistent=False)
+
+    @property
+    def n_regressors(self) -> int:
+        """One column for each half-life and asset."""
+        return len(self.halflives) * self.n_assets
+
+    def design(self, features: Tensor) -> Tensor:
+        """Scaled weighted means [B, half-lives · N] of features [B, lookback, N]."""
+        return torch.einsum("kt,btn->bkn", self.weights, features).flatten(1)
+
+
 #: Linear predictors by name.
-PREDICTORS: Mapping[str, type[nn.Module]] = MappingProxyType({"linear": LinearPredictor, "momentum": MomentumPredictor})
+PREDICTORS: Mapping[str, type[nn.Module]] = MappingProxyType(
+    {"linear": LinearPredictor, "momentum": MomentumPredictor, "ewma": EWMAPredictor}
+)

@@ -132,7 +132,7 @@ COVERING: list[tuple[str, dict[str, Any]]] = [
     (
         "2018-07-03",
         {
-            "forecasting.predictor": "momentum",
+            "forecasting.predictor": "ewma",
             "covariance.estimator": "rolling",
             "training.loss": "cvar",
             "training.loss_options": {"cvar": {"tail": 0.3}},

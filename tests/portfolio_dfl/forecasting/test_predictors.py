@@ -60,6 +60,23 @@ def test_named_predictors_start_at_zero_in_double_precision_and_learn(name: str)
     assert any(parameter.grad is not None and parameter.grad.any() for parameter in predictor.parameters())
 
 
+def test_ewma_regressors_are_weighted_sums_that_vary_as_a_return_does() -> None:
+    predictor = build_predictor("ewma", n_assets=1, lookback=3, horizon=1, scaled=False, halflives=[1.0, 2.0])
+    assert isinstance(predictor, LinearPredictor)
+    features = torch.tensor([[[0.01], [0.02], [0.04]]], dtype=torch.float64)
+    expected = []
+    for halflife in (1.0, 2.0):
+        weights = np.array([0.5 ** (2 / halflife), 0.5 ** (1 / halflife), 1.0])
+        expected.append(float(weights @ np.array([0.01, 0.02, 0.04]) / np.linalg.norm(weights)))
+    np.testing.assert_allclose(predictor.design(features).numpy(), [expected], rtol=1e-14)
+
+
+@pytest.mark.parametrize("halflives", [[], [0.0], [-1.0], [2.0, 2.0], [float("nan")], [float("inf")]])
+def test_halflives_that_make_no_mean_are_refused(halflives: list[float]) -> None:
+    with pytest.raises(TrainingError, match="half-lives must be different positive numbers of days"):
+        build_predictor("ewma", n_assets=2, lookback=8, horizon=1, halflives=halflives)
+
+
 @pytest.mark.parametrize("name", ["linear", "momentum"])
 def test_first_forecasts_of_a_linear_predictor_have_the_size_asked_for_and_differ_by_seed(name: str) -> None:
     features = torch.eye(LOOKBACK * ASSETS, dtype=torch.float64).reshape(-1, LOOKBACK, ASSETS)
