@@ -260,7 +260,8 @@ class _Uncorrelated:
         return self.estimator.window
 
     def __call__(self, returns_window: FloatArray) -> FloatArray:
-        return self.estimate_many(returns_window[None]).covariance[0]
+        covariance: FloatArray = self.estimate_many(returns_window[None]).covariance[0]
+        return covariance
 
     def estimate_many(self, windows: FloatArray) -> CovarianceEstimate:
         import numpy as np
