@@ -183,6 +183,8 @@ class GroupLimits(Limit):
         if wrong or not self.assets:
             shown = f"names asset {wrong[0]}, but there are {n}" if wrong else "holds no asset"
             raise AllocationError(f"group {self.name!r} {shown}")
+        if np.isnan([self.lower, self.upper]).any():
+            raise AllocationError(f"group {self.name!r}: its limits are {self.lower:g} and {self.upper:g}, not numbers")
         if self.lower > self.upper:
             raise AllocationError(f"group {self.name!r}: lower limit {self.lower:g} exceeds upper limit {self.upper:g}")
         member = np.zeros(n)
@@ -231,8 +233,8 @@ class TrackingCost(Limit):
     aversion: float
 
     def apply(self, limits: Limits) -> None:
-        if not self.aversion >= 0.0:
-            raise AllocationError(f"TrackingCost.aversion is {self.aversion:g}; it must be at least 0")
+        if not 0.0 <= self.aversion < np.inf:
+            raise AllocationError(f"TrackingCost.aversion is {self.aversion:g}; it must be at least 0 and finite")
         limits.tracking.append((_benchmark(self.benchmark, limits.lower.shape[0]), self.aversion))
 
 

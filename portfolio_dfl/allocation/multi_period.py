@@ -22,6 +22,7 @@ from portfolio_dfl.allocation.rounding import lifted, scaled_to_one
 from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
 from portfolio_dfl.errors import AllocationError
+from portfolio_dfl.scalars import require_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,6 +230,12 @@ class MultiPeriodMeanVariance(nn.Module):
         self.risk_aversion: float | Tensor
         self.turnover_limit: float | Tensor | None
         self.transaction_cost: float | Tensor
+        for name, value in (("risk_aversion", risk_aversion), ("turnover_limit", turnover_limit)):
+            if value is not None or name == "risk_aversion":
+                numbers = value.detach().cpu() if isinstance(value, Tensor) else value
+                require_number(AllocationError, name, numbers, above=0.0, infinite=name == "turnover_limit")
+        costs = transaction_cost.detach().cpu() if isinstance(transaction_cost, Tensor) else transaction_cost
+        require_number(AllocationError, "transaction_cost", costs, least=0.0)
         self._keep("risk_aversion", risk_aversion)
         self._keep("turnover_limit", turnover_limit)
         self._keep("transaction_cost", transaction_cost)

@@ -15,6 +15,7 @@ from portfolio_dfl.backtest.frames import equal_weights, require_returns
 from portfolio_dfl.backtest.risk_budget import equal_risk_weights
 from portfolio_dfl.errors import BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
+from portfolio_dfl.scalars import require_number
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.limits import Limit
@@ -156,6 +157,10 @@ class RiskParity(_NothingToLearn):
     turnover_limit: float = np.inf
     max_weight: float = 1.0
     name: str = "risk parity"
+
+    def __post_init__(self) -> None:
+        require_number(BacktestError, "turnover_limit", self.turnover_limit, above=0.0, infinite=True)
+        require_number(BacktestError, "max_weight", self.max_weight, above=0.0, most=1.0)
 
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
         """Equal risk contributions given the covariance of the last window."""

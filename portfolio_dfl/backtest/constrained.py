@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from portfolio_dfl.errors import AllocationError
+from portfolio_dfl.scalars import require_number
+
 if TYPE_CHECKING:
     from portfolio_dfl.allocation import MultiPeriodMeanVariance
     from portfolio_dfl.allocation.limits import Limit
@@ -49,6 +52,9 @@ class FirstStep:
         transaction_cost: float = 0.0,
         solver: str = "auto",
     ) -> None:
+        require_number(AllocationError, "risk_aversion", risk_aversion, above=0.0)
+        require_number(AllocationError, "turnover_limit", turnover_limit, above=0.0, infinite=True)
+        require_number(AllocationError, "transaction_cost", transaction_cost, least=0.0)
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
         self.limits = tuple(limits)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.scalars import require_number
 from portfolio_dfl.training.decision import Outcome
 
 __all__ = [
@@ -119,6 +120,9 @@ class NetUtilityLoss:
 
     cost_rate: float = 5e-4
 
+    def __post_init__(self) -> None:
+        require_number(TrainingError, "cost_rate", self.cost_rate, least=0.0)
+
     def __call__(self, outcome: Outcome) -> Tensor:
         weights, returns = outcome.weights, outcome.samples.future_returns
         grown = weights[:, :-1] * (1.0 + returns[:, :-1])
@@ -142,6 +146,9 @@ class SharpeLoss:
     """
 
     floor: float = 1e-4
+
+    def __post_init__(self) -> None:
+        require_number(TrainingError, "floor", self.floor, least=0.0)
 
     def __call__(self, outcome: Outcome) -> Tensor:
         earned = (outcome.weights[:, 0] * outcome.samples.future_returns[:, 0]).sum(dim=-1)

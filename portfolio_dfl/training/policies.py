@@ -16,6 +16,7 @@ from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import CovarianceEstimator, covariance_path
+from portfolio_dfl.scalars import require_whole
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.losses import MeanSquaredError
 from portfolio_dfl.training.reproducible import reproducible
@@ -95,6 +96,13 @@ class PredictOptimisePolicy:
         risk_scaling: bool = False,
         name: str = "predict_optimise",
     ) -> None:
+        for what, count, least in (
+            ("lookback", lookback, 1),
+            ("realised_window", realised_window, 2),
+            ("samples", samples, 1),
+            ("seed", seed, 0),
+        ):
+            require_whole(TrainingError, what, count, least)
         self.layer = layer
         self.covariance = covariance
         self.predictor = PredictorSpec() if predictor is None else predictor

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.scalars import require_choice, require_number
 from portfolio_dfl.training.losses import DecisionLoss, Loss
 
 __all__ = ["TrainingSettings"]
@@ -67,3 +68,10 @@ class TrainingSettings:
         for name in ("learning_rate", "inflation_limit"):
             if not getattr(self, name) > 0:
                 raise TrainingError(f"{name} must be positive, got {getattr(self, name)}")
+        require_number(TrainingError, "learning_rate", self.learning_rate)
+        require_number(TrainingError, "ridge", self.ridge, least=0.0)
+        require_number(TrainingError, "weight_decay", self.weight_decay, least=0.0)
+        if self.gradient_clip is not None:
+            require_number(TrainingError, "gradient_clip", self.gradient_clip, above=0.0, infinite=True)
+        require_choice(TrainingError, "method", self.method, ("gradient", "least_squares"))
+        require_choice(TrainingError, "initialise", self.initialise, ("fresh", "least_squares"))
