@@ -48,7 +48,7 @@ ENTRIES: dict[str, Callable[[pd.DataFrame], Any]] = {
         covariance=covariance_path(RETURNS, RollingCovariance(8)),
     ),
     "policy.fit": lambda returns: policy().fit(returns),
-    "policy.tasks": lambda returns: policy().tasks(returns, [returns.index[-1]]),
+    "policy.task": lambda returns: policy().task(returns),
     "estimator": lambda returns: DecisionFocusedPortfolio(horizon=2, lookback=6, samples=12, epochs=1).fit(returns),
     "sharpe_ratio": lambda returns: sharpe_ratio(returns.iloc[:, 0], periods_per_year=252),
     "deflated_sharpe": lambda returns: deflated_sharpe(returns.iloc[:, 0], [1.0]),
