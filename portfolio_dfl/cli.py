@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from portfolio_dfl.console import can_show, degrade
 from portfolio_dfl.errors import PortfolioError
 from portfolio_dfl.wording import counted
+from portfolio_dfl.wording.console import can_show, degrade
 
 __all__ = ["app", "main"]
 

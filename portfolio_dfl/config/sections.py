@@ -15,7 +15,7 @@ from pydantic._internal._model_construction import ModelMetaclass
 
 from portfolio_dfl.config.names import one_of, strategy_names
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.findings import explain_findings
+from portfolio_dfl.wording.findings import explain_findings
 
 __all__ = [
     "AllocationConfig",

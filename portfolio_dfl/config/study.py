@@ -31,9 +31,9 @@ from portfolio_dfl.config.sections import (
     TrackingConfig,
     TrainingConfig,
 )
-from portfolio_dfl.console import spelled
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.notebook import PrintedResult
+from portfolio_dfl.wording.console import spelled
 
 __all__ = ["STRATEGIES", "StudyConfig", "StudyLike", "assignments", "load_config"]
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.findings import explain_findings
+from portfolio_dfl.wording.findings import explain_findings
 
 if TYPE_CHECKING:
     from portfolio_dfl.tasks.records import TaskResult

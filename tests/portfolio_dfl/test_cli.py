@@ -373,7 +373,7 @@ def test_a_console_without_our_letters_shows_what_it_can(encoding: str, tmp_path
 
 
 def test_a_table_keeps_its_shape_on_a_console_without_lines() -> None:
-    from portfolio_dfl.console import spelled
+    from portfolio_dfl.wording.console import spelled
 
     assert spelled("─── −1.5 % λ τ ∞ · …") == "--- -1.5 % lambda tau inf | ..."
     assert spelled("研") == "\\u7814"
