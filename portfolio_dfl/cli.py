@@ -213,7 +213,7 @@ def task(
 @app.command()
 def doctor() -> None:
     """Show versions, the solvers found, and what Gurobi's licence allows."""
-    from portfolio_dfl.doctor import diagnose
+    from portfolio_dfl.execution.doctor import diagnose
 
     _say(diagnose())
 

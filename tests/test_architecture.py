@@ -132,7 +132,7 @@ FORBIDDEN = [
     ("anything but study, strategies and cli -> config", "portfolio_dfl.tracking.model", "portfolio_dfl.config"),
     ("anything but study, strategies and cli -> config", "portfolio_dfl.tasks.catalogue", "portfolio_dfl.config.names"),
     ("anything but cli -> tasks", "portfolio_dfl.study.run", "portfolio_dfl.tasks.records"),
-    ("anything but cli -> tasks", "portfolio_dfl.doctor", "portfolio_dfl.tasks"),
+    ("anything but cli -> tasks", "portfolio_dfl.execution.doctor", "portfolio_dfl.tasks"),
     ("anything but cli and tasks -> study", "portfolio_dfl.tracking.model", "portfolio_dfl.study.folder"),
     ("anything but cli and tasks -> study", "portfolio_dfl.strategies.saved", "portfolio_dfl.study"),
     ("anything -> the face", "portfolio_dfl.study.live", "portfolio_dfl"),
@@ -140,7 +140,7 @@ FORBIDDEN = [
     ("mlflow outside tracking", "portfolio_dfl.cli", "mlflow"),
     ("yfinance outside data.sources", "portfolio_dfl.data.tidy", "yfinance"),
     ("gurobipy outside solvers.gurobi", "dxpp_core.solvers.piqp", "gurobipy"),
-    ("gurobipy outside solvers.gurobi", "portfolio_dfl.doctor", "gurobipy"),
+    ("gurobipy outside solvers.gurobi", "portfolio_dfl.execution.doctor", "gurobipy"),
     ("typer outside cli", "portfolio_dfl.tasks.catalogue", "typer"),
 ]
 

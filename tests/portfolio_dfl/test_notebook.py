@@ -10,7 +10,7 @@ import pytest
 from portfolio_dfl.config.study import StudyConfig, load_config
 from portfolio_dfl.data.inspection import check_file
 from portfolio_dfl.data.store import fetch_snapshot, list_snapshots
-from portfolio_dfl.doctor import diagnose
+from portfolio_dfl.execution.doctor import diagnose
 from portfolio_dfl.study.live import advise
 from portfolio_dfl.study.result import load_result
 from portfolio_dfl.study.run import compare_study, resume_study, run_study, train_study
