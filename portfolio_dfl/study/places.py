@@ -7,7 +7,7 @@ from pathlib import Path
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.tracking.places import holds_run
+from portfolio_dfl.tracking.places import holds_run, holds_store
 
 __all__ = ["at_home", "located"]
 
@@ -57,7 +57,7 @@ def at_home(config: StudyConfig, folder: Path, run: str | None = None) -> StudyC
     left = recorded.is_absolute() and run is not None and not (recorded / run).exists()  # or this is a copy
     homes = [folder, recorded] if left else [folder]
     holding = [] if run is None else [home for home in homes if holds_run(home, run)]
-    existing = [home for home in homes if (home / "mlflow.db").is_file()]
+    existing = [home for home in homes if holds_store(home)]
     return _changed(
         config,
         folder=next(iter([*holding, *existing, folder])),

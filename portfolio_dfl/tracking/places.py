@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlparse
 
 from portfolio_dfl.errors import TrackingError
 
-__all__ = ["artifact_folder", "database_of", "holds_run", "keep_artifacts_beside", "sqlite_uri"]
+__all__ = ["artifact_folder", "database_of", "holds_run", "holds_store", "keep_artifacts_beside", "sqlite_uri"]
 
 _PLAIN = re.compile(r"\w[\w.-]{0,99}")
 # Columns that hold addresses of artifacts, by table.
@@ -129,3 +129,8 @@ def _reported(database: Path) -> Iterator[None]:
             f"MLflow cannot open {database}: {error}; restore it, move it away for a new store, or choose another "
             "folder of runs"
         ) from error
+
+
+def holds_store(folder: Path) -> bool:
+    """Whether the local MLflow store of a folder of runs lies in it."""
+    return (folder / "mlflow.db").is_file()
