@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import lightning.pytorch as pl
+from lightning.fabric.plugins import ClusterEnvironment
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.plugins.environments import ClusterEnvironment
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
 from portfolio_dfl.execution.process import ignored_warnings, log_level
