@@ -119,7 +119,7 @@ def report(
     png: Annotated[bool, typer.Option("--png", help="each figure as a picture for papers too, in RUN/figures")] = False,
 ) -> None:
     """Write a finished study's report anew and show its table."""
-    from portfolio_dfl.study.page import report_content, write_study_report
+    from portfolio_dfl.study.page import write_study_report
     from portfolio_dfl.study.result import load_result
 
     result = load_result(run, root=folder)
@@ -128,7 +128,7 @@ def report(
     if png:
         from portfolio_dfl.report.pictures import write_pictures
 
-        pictures = write_pictures(result.folder / "figures", report_content(result))
+        pictures = write_pictures(result.folder / "figures", result)
         _say(f"figures {pictures[0].parent}, {counted(len(pictures), 'picture')}")
 
 

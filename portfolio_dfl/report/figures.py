@@ -175,7 +175,7 @@ def window_metric(
 
 
 def intervals(table: pd.DataFrame, label: str) -> go.Figure:
-    """Point estimates with intervals, one row each; columns ``estimate``, ``lower``, ``upper``."""
+    """Point estimates with intervals, one row each; columns ``estimate``, ``low``, ``high``."""
     import plotly.graph_objects as go
 
     figure = _figure(60 + 34 * len(table), hovermode="closest")
@@ -190,8 +190,8 @@ def intervals(table: pd.DataFrame, label: str) -> go.Figure:
             error_x={
                 "type": "data",
                 "symmetric": False,
-                "array": rows["upper"] - rows["estimate"],
-                "arrayminus": rows["estimate"] - rows["lower"],
+                "array": rows["high"] - rows["estimate"],
+                "arrayminus": rows["estimate"] - rows["low"],
                 "color": INK,
                 "thickness": 1.6,
                 "width": 0,

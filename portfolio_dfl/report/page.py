@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pandas as pd
 
@@ -27,13 +27,24 @@ from portfolio_dfl.report.tables import (
     scores_meaning,
     scores_table,
 )
-from portfolio_dfl.strategies.table import Appearance, appearance
+from portfolio_dfl.strategies.table import Appearance, Lane
 from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["ReportContent", "StrategyRecord", "report_html", "wealth_from_start", "window_charts", "write_report"]
+    from portfolio_dfl.backtest import Ledger
+
+__all__ = [
+    "PageText",
+    "ReportedStudy",
+    "differences",
+    "report_html",
+    "rows_a_month",
+    "wealth_from_start",
+    "window_charts",
+    "write_report",
+]
 
 _FLAGS_SHOWN = 60
 # Strategies minimise different losses, so that these have an axis for each.
@@ -56,66 +67,73 @@ _WINDOW_METRICS = {
 }
 
 
-@dataclass(frozen=True)
-class StrategyRecord:
-    """One strategy's path through the backtest.
+_STATISTICS = {
+    "sharpe": "Sharpe ratio",
+    "utility": "utility a year",
+    "regret": "regret a decision, where less is better",
+}
 
-    Attributes
-    ----------
-    strategy : str
-        Identifier, as in the configuration.
-    seed : int or None
-        Seed of a trained strategy where there are several.
-    daily : DataFrame
-        The ledger: one row a day with ``wealth``, ``turnover`` (L1) and ``cost`` (share of wealth).
-    weights : DataFrame
-        Weights held through each day, one column a ticker.
-    """
 
-    strategy: str
-    seed: int | None
-    daily: pd.DataFrame
-    weights: pd.DataFrame
+class ReportedStudy(Protocol):
+    """What a page and its pictures read of a study's result, :class:`~portfolio_dfl.study.result.StudyResult`."""
 
     @property
-    def look(self) -> Appearance:
-        """Name and colours in the figures."""
-        return appearance(self.strategy, self.seed)
+    def lanes(self) -> Sequence[Lane]:
+        """The strategies, in the order of the table."""
+
+    @property
+    def ledgers(self) -> Mapping[str, Ledger]:
+        """Books of each, by label."""
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """One row a strategy."""
+
+    @property
+    def costs(self) -> pd.DataFrame:
+        """The metrics at several cost levels, rows (label, cost rate)."""
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """One row a strategy, columns of :data:`~portfolio_dfl.backtest.evaluation.SCORES`."""
+
+    @property
+    def comparison(self) -> pd.DataFrame | None:
+        """Paired differences, rows (strategy, statistic)."""
+
+    @property
+    def windows(self) -> pd.DataFrame:
+        """One row a retraining: strategy, seed, window, date, failed (message or empty), held (as text), numbers."""
+
+    @property
+    def failures(self) -> pd.DataFrame:
+        """Decisions that failed and held what was held: strategy, date, what, message, held."""
+
+    @property
+    def flags(self) -> pd.DataFrame:
+        """What was found in the data."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Versions, hashes and places, shown at the end."""
+
+    @property
+    def periods_per_year(self) -> float:
+        """Rows a year of the ledgers."""
 
 
 @dataclass(frozen=True)
-class ReportContent:
-    """Everything the page shows, as plain frames and text.
+class PageText:
+    """The words of a page that follow from a study's configuration.
 
     Attributes
     ----------
     title, subtitle, lead : str
         Name of the study, its setting in one line, its outcome in one or two sentences.
-    records : sequence of StrategyRecord
-        In the order of the table.
-    metrics : DataFrame
-        One row a strategy (index: label), as :func:`~portfolio_dfl.backtest.evaluation.performance_table` gives it.
-    costs : DataFrame or None
-        The metrics at several cost levels, rows (label, cost rate).
-    windows : DataFrame
-        One row a retraining: ``strategy``, ``seed``, ``window``, ``date``, ``failed`` (message or empty), ``held``
-        (weights kept where it failed, as text) and numbers.
-    failures : DataFrame
-        Decisions that failed and held what was held: ``strategy``, ``date``, ``what``, ``message``, ``held``.
-    flags : DataFrame
-        What was found in the data.
-    scores : DataFrame or None
-        One row a strategy, columns of :data:`~portfolio_dfl.backtest.evaluation.SCORES`.
-    scores_note : str
-        What the scores were taken against.
-    comparison : DataFrame or None
-        Paired differences: ``measure``, ``strategy``, ``estimate``, ``lower``, ``upper``.
+    scores_note, comparison_note : str
+        What the scores and the differences were taken against.
     config_yaml : str
         The exact configuration.
-    facts : mapping
-        Versions, hashes and places, shown at the end.
-    periods_per_year : float or None
-        Rows a year of the ledgers; None reads it off their dates.
     synthetic : bool
         Whether the prices were made up, which the page then says at the top.
     """
@@ -123,30 +141,13 @@ class ReportContent:
     title: str
     subtitle: str
     lead: str
-    records: Sequence[StrategyRecord]
-    metrics: pd.DataFrame
-    windows: pd.DataFrame
-    failures: pd.DataFrame
-    flags: pd.DataFrame
+    scores_note: str
+    comparison_note: str
     config_yaml: str
-    costs: pd.DataFrame | None = None
-    scores: pd.DataFrame | None = None
-    scores_note: str = ""
-    comparison: pd.DataFrame | None = None
-    comparison_note: str = ""
-    facts: Mapping[str, str] = field(default_factory=dict)
-    periods_per_year: float | None = None
     synthetic: bool = False
 
-    @property
-    def rows_a_month(self) -> int:
-        """Rows of the ledgers that make a month: what is drawn day by day is smoothed over them."""
-        from portfolio_dfl.backtest.rhythm import resolved_periods_per_year  # loads the numerical stack
 
-        return max(1, round(resolved_periods_per_year(self.periods_per_year, self.records[0].daily.index) / 12.0))
-
-
-def write_report(path: str | os.PathLike[str], content: ReportContent) -> Path:
+def write_report(path: str | os.PathLike[str], study: ReportedStudy, text: PageText) -> Path:
     """Write the page; a reader never sees half of it, and an older page stays until the new one is complete.
 
     Raises
@@ -157,51 +158,51 @@ def write_report(path: str | os.PathLike[str], content: ReportContent) -> Path:
     target = Path(path)
     if not target.parent.is_dir():
         raise TrackingError(f"no folder {target.parent} to write the report into; create it first")
-    page = report_html(content)
+    page = report_html(study, text)
     partial = target.with_name(f".{target.name}.partial")
     partial.write_text(page, encoding="utf-8")
     os.replace(partial, target)
     return target
 
 
-def report_html(content: ReportContent) -> str:
+def report_html(study: ReportedStudy, text: PageText) -> str:
     """Return the page as text."""
     from plotly.offline import get_plotlyjs
 
-    if not content.records:
+    if not study.lanes:
         raise TrackingError("the study has no strategy to report on; name at least one in backtest.strategies")
     package = resources.files("portfolio_dfl.report")
     page = Template((package / "page.html").read_text(encoding="utf-8"))
     sections = [
-        _results(content),
-        _portfolios(content),
-        _trading(content),
-        _comparison(content),
-        _training(content),
-        _data(content),
-        _setting(content),
+        _results(study),
+        _portfolios(study),
+        _trading(study),
+        _comparison(study, text),
+        _training(study),
+        _data(study),
+        _setting(study, text),
     ]
     banner = '<p class="banner">Synthetic prices: made up by a known rule, not a market.</p>'
     return page.substitute(
-        title=escape(content.title),
+        title=escape(text.title),
         style=(package / "page.css").read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
-        subtitle=escape(content.subtitle),
-        banner=banner if content.synthetic else "",
-        lead=escape(content.lead),
+        subtitle=escape(text.subtitle),
+        banner=banner if text.synthetic else "",
+        lead=escape(text.lead),
         body="\n".join(section for section in sections if section),
     )
 
 
-def _results(content: ReportContent) -> str:
+def _results(study: ReportedStudy) -> str:
     # Wealth in hindsight grows a thousandfold, and every real strategy would be one flat line below it.
-    drawn = [record for record in content.records if not record.look.ceiling] or list(content.records)
-    paths = {record.look.label: (record.look, wealth_from_start(record.daily)) for record in drawn}
-    ceiling = "" if len(drawn) == len(content.records) else " The ceiling is left out."
-    looks = {record.look.label: record.look for record in content.records}
+    drawn = [lane for lane in study.lanes if not lane.look.ceiling] or list(study.lanes)
+    paths = {lane.label: (lane.look, wealth_from_start(study.ledgers[lane.label].daily)) for lane in drawn}
+    ceiling = "" if len(drawn) == len(study.lanes) else " The ceiling is left out."
+    looks = {lane.label: lane.look for lane in study.lanes}
     return _section(
         "What the strategies earned",
-        f'<div class="scroll">{metrics_table(content.metrics, looks)}</div>',
+        f'<div class="scroll">{metrics_table(study.metrics, looks)}</div>',
         _note(f"All after costs. {metrics_meaning()}"),
         _key(drawn),
         _figure(
@@ -213,19 +214,20 @@ def _results(content: ReportContent) -> str:
     )
 
 
-def _portfolios(content: ReportContent) -> str:
-    tickers = [str(column) for column in content.records[0].weights.columns]
+def _portfolios(study: ReportedStudy) -> str:
+    held = {lane.label: study.ledgers[lane.label].weights for lane in study.lanes}
+    first = next(iter(held.values()))
+    tickers = [str(column) for column in first.columns]
     colours = figures.asset_colours(tickers)
     items = "".join(
         f'<li><span class="swatch block" style="background:{colours[ticker]}"></span>{escape(ticker)}</li>'
         for ticker in tickers
     )
     charts = [
-        f"<figure><h3>{escape(record.look.label)}</h3>"
-        f"{_plot(figures.weights_over_time(record.weights, colours))}</figure>"
-        for record in content.records
+        f"<figure><h3>{escape(label)}</h3>{_plot(figures.weights_over_time(weights, colours))}</figure>"
+        for label, weights in held.items()
     ]
-    days = figures.averaging_days(len(content.records[0].weights))
+    days = figures.averaging_days(len(first))
     pace = "day by day" if days == 1 else f"averages of {days} trading days"
     return _section(
         "What they held",
@@ -235,53 +237,67 @@ def _portfolios(content: ReportContent) -> str:
     )
 
 
-def _trading(content: ReportContent) -> str:
-    turnover = {record.look.label: (record.look, record.daily["turnover"]) for record in content.records}
-    cost = {record.look.label: (record.look, record.daily["cost"]) for record in content.records}
-    rows = content.rows_a_month
-    pace = f", averaged over the past {rows} trading days" if rows > 1 else ""
+def rows_a_month(study: ReportedStudy) -> int:
+    """Rows of the ledgers that make a month: what is drawn day by day is smoothed over them."""
+    return max(1, round(study.periods_per_year / 12.0))
+
+
+def _trading(study: ReportedStudy) -> str:
+    daily = {lane.label: (lane.look, study.ledgers[lane.label].daily) for lane in study.lanes}
+    turnover = {label: (look, rows["turnover"]) for label, (look, rows) in daily.items()}
+    cost = {label: (look, rows["cost"]) for label, (look, rows) in daily.items()}
+    month = rows_a_month(study)
+    pace = f", averaged over the past {month} trading days" if month > 1 else ""
     charts = [
         _figure(
-            figures.turnover(turnover, rows),
+            figures.turnover(turnover, month),
             f"<b>Turnover</b> a day: the sum of |change of weight| against the drifted portfolio{pace}.",
         ),
         _figure(figures.cumulative_cost(cost), "<b>Costs paid so far</b>, as the sum of daily shares of wealth."),
     ]
-    parts = [_key(content.records), _side_by_side(charts)]
-    if content.costs is not None:
-        parts.append(
-            f"<figure class='scroll'>{costs_table(content.costs)}<figcaption><b>Sharpe ratio and growth a year at "
-            "other costs</b>, for the same decisions.</figcaption></figure>"
+    return _section(
+        "What they traded and paid",
+        _key(study.lanes),
+        _side_by_side(charts),
+        f"<figure class='scroll'>{costs_table(study.costs)}<figcaption><b>Sharpe ratio and growth a year at "
+        "other costs</b>, for the same decisions.</figcaption></figure>",
+    )
+
+
+def differences(study: ReportedStudy) -> Iterator[tuple[str, go.Figure]]:
+    """What is compared with the reference, in words, and the figure of its intervals."""
+    if study.comparison is None:
+        return
+    table = study.comparison.reset_index()
+    ceilings = {lane.strategy_label for lane in study.lanes if lane.foresight}  # so far off that the rest is one point
+    table = table[table["estimate"].notna() & ~table["strategy"].isin(ceilings)]
+    for statistic, rows in table.groupby("statistic", sort=False):
+        measure = _STATISTICS.get(str(statistic), str(statistic))
+        yield measure, figures.intervals(rows.set_index("strategy"), f"difference in {measure}")
+
+
+def _comparison(study: ReportedStudy, text: PageText) -> str:
+    charts = [
+        _figure(
+            chart,
+            f"<b>{escape(measure).capitalize()}</b>. An interval that covers 0 does not tell the two apart.",
         )
-    return _section("What they traded and paid", *parts)
+        for measure, chart in differences(study)
+    ]
+    return _section(
+        "Are the differences more than luck?",
+        *([_note(text.comparison_note), _side_by_side(charts)] if charts else []),
+        f"<figure class='scroll'>{scores_table(study.scores)}<figcaption>{escape(scores_meaning())} "
+        f"{escape(text.scores_note)}</figcaption></figure>",
+    )
 
 
-def _comparison(content: ReportContent) -> str:
-    title, parts = "Are the differences more than luck?", []
-    table = content.comparison
-    if table is not None and not table.empty:
-        charts = [
-            _figure(
-                figures.intervals(rows.set_index("strategy"), f"difference in {measure}"),
-                f"<b>{escape(str(measure)).capitalize()}</b>. An interval that covers 0 does not tell the two apart.",
-            )
-            for measure, rows in table.groupby("measure", sort=False)
-        ]
-        parts += [_note(content.comparison_note), _side_by_side(charts)]
-    if content.scores is not None:
-        parts.append(
-            f"<figure class='scroll'>{scores_table(content.scores)}<figcaption>{escape(scores_meaning())} "
-            f"{escape(content.scores_note)}</figcaption></figure>"
-        )
-    return _section(title, *parts) if parts else ""
-
-
-def _training(content: ReportContent) -> str:
-    windows = content.windows
+def _training(study: ReportedStudy) -> str:
+    windows = study.windows
     if windows.empty:
         return ""
     failed = windows[windows["failed"] != ""]
-    charts = [_figure(chart, f"<b>{escape(name)}</b>. {caption}.") for name, caption, chart in window_charts(content)]
+    charts = [_figure(chart, f"<b>{escape(name)}</b>. {caption}.") for name, caption, chart in window_charts(study)]
     if failed.empty:
         outcome = _note(
             f"All {len(windows)} retrainings succeeded." if len(windows) > 1 else "The retraining succeeded."
@@ -292,8 +308,8 @@ def _training(content: ReportContent) -> str:
             f"<p class='alarm'>{len(failed)} of {counted(len(windows), 'retraining')} failed. The weights held "
             f"before were kept and drifted; crosses mark the dates.</p><div class='scroll'>{frame_table(listed)}</div>"
         )
-    trained = [record for record in content.records if record.strategy in set(windows["strategy"])]
-    other = content.failures[content.failures["what"] != "fit"]
+    trained = [lane for lane in study.lanes if lane.strategy in set(windows["strategy"])]
+    other = study.failures[study.failures["what"] != "fit"]
     if len(other):
         outcome += (
             f"<p class='alarm'>{counted(len(other), 'further failure')}: a decision that failed held what was held, a "
@@ -303,14 +319,14 @@ def _training(content: ReportContent) -> str:
     return _section("How training went, window by window", outcome, _key(trained), _side_by_side(charts))
 
 
-def window_charts(content: ReportContent) -> Iterator[tuple[str, str, go.Figure]]:
+def window_charts(study: ReportedStudy) -> Iterator[tuple[str, str, go.Figure]]:
     """Heading, caption and figure of every window metric that there are numbers of."""
-    windows = content.windows
+    windows = study.windows
     if windows.empty:
         return
     failed = list(windows.loc[windows["failed"] != "", "date"])
     for column, caption in _WINDOW_METRICS.items():
-        lines = _window_lines(content, column) if column in windows else {}
+        lines = _window_lines(study, column) if column in windows else {}
         if column in _SHRINKAGES and not any(series.any() for _, series in lines.values()):
             continue  # an estimator that does not shrink
         title = column.replace("_", " ").capitalize().replace("Mse", "MSE")
@@ -322,19 +338,17 @@ def window_charts(content: ReportContent) -> Iterator[tuple[str, str, go.Figure]
             yield heading, caption, figures.window_metric(group, failed, share=share)
 
 
-def _window_lines(content: ReportContent, column: str) -> dict[str, tuple[Appearance, pd.Series]]:
+def _window_lines(study: ReportedStudy, column: str) -> dict[str, tuple[Appearance, pd.Series]]:
     lines = {}
-    for record in content.records:
-        mine = content.windows[content.windows["strategy"] == record.strategy]
-        if record.seed is not None:
-            mine = mine[mine["seed"] == record.seed]
+    for lane in study.lanes:
+        mine = study.windows[(study.windows["strategy"] == lane.strategy) & (study.windows["seed"] == lane.seed)]
         if mine[column].notna().any():
-            lines[record.look.label] = (record.look, mine.set_index("date")[column])
+            lines[lane.label] = (lane.look, mine.set_index("date")[column])
     return lines
 
 
-def _data(content: ReportContent) -> str:
-    title, flags = "What was found in the data", content.flags
+def _data(study: ReportedStudy) -> str:
+    title, flags = "What was found in the data", study.flags
     if flags.empty:
         return _section(title, _note("Nothing was found wrong with the prices; nothing was filled in or removed."))
     shown = (
@@ -346,12 +360,12 @@ def _data(content: ReportContent) -> str:
     return _section(title, _note(shown), table)
 
 
-def _setting(content: ReportContent) -> str:
-    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in content.facts.items())
+def _setting(study: ReportedStudy, text: PageText) -> str:
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in study.facts.items())
     return _section(
         "The exact setting",
         _note("Saved as a YAML file, this configuration repeats the study."),
-        f"<pre>{escape(content.config_yaml.strip())}</pre>",
+        f"<pre>{escape(text.config_yaml.strip())}</pre>",
         f"<dl>{facts}</dl>",
     )
 
@@ -379,12 +393,12 @@ def wealth_from_start(daily: pd.DataFrame) -> pd.Series:
     return joined
 
 
-def _key(records: Sequence[StrategyRecord]) -> str:
+def _key(lanes: Sequence[Lane]) -> str:
     items = "".join(
-        f'<li><span class="swatch" style="border-top-color:{record.look.colour};'
-        f'border-top-style:{"solid" if record.look.dash == "solid" else "dashed"}"></span>'
-        f"{escape(record.look.label)}</li>"
-        for record in records
+        f'<li><span class="swatch" style="border-top-color:{lane.look.colour};'
+        f'border-top-style:{"solid" if lane.look.dash == "solid" else "dashed"}"></span>'
+        f"{escape(lane.label)}</li>"
+        for lane in lanes
     )
     return f'<ul class="key">{items}</ul>'
 

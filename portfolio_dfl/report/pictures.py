@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.report import figures
-from portfolio_dfl.report.page import ReportContent, wealth_from_start, window_charts
+from portfolio_dfl.report.page import ReportedStudy, differences, rows_a_month, wealth_from_start, window_charts
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -22,7 +22,7 @@ __all__ = ["write_pictures"]
 _WIDTH, _SCALE = 720, 4
 
 
-def write_pictures(folder: str | os.PathLike[str], content: ReportContent) -> list[Path]:
+def write_pictures(folder: str | os.PathLike[str], study: ReportedStudy) -> list[Path]:
     """Write every figure of a report as PNG, with its legend, on white, 2880 pixels wide.
 
     Raises
@@ -37,7 +37,7 @@ def write_pictures(folder: str | os.PathLike[str], content: ReportContent) -> li
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    drawn = {f"{_file_name(name)}.png": _for_paper(figure) for name, figure in _named(content)}
+    drawn = {f"{_file_name(name)}.png": _for_paper(figure) for name, figure in _named(study)}
     paths = [target / name for name in drawn]
     try:
         plotly.io.write_images(
@@ -54,23 +54,20 @@ def write_pictures(folder: str | os.PathLike[str], content: ReportContent) -> li
     return paths
 
 
-def _named(content: ReportContent) -> Iterator[tuple[str, go.Figure]]:
-    records = content.records
-    wealth = {record.look.label: (record.look, wealth_from_start(record.daily)) for record in records}
+def _named(study: ReportedStudy) -> Iterator[tuple[str, go.Figure]]:
+    books = {lane.label: (lane.look, study.ledgers[lane.label]) for lane in study.lanes}
+    wealth = {label: (look, wealth_from_start(book.daily)) for label, (look, book) in books.items()}
     yield "wealth", figures.wealth(wealth)
     yield "drawdown", figures.drawdown(wealth)
-    colours = figures.asset_colours([str(column) for column in records[0].weights.columns])
-    for record in records:
-        yield f"weights {record.look.label}", figures.weights_over_time(record.weights, colours)
-    yield (
-        "turnover",
-        figures.turnover({r.look.label: (r.look, r.daily["turnover"]) for r in records}, content.rows_a_month),
-    )
-    yield "costs", figures.cumulative_cost({r.look.label: (r.look, r.daily["cost"]) for r in records})
-    if content.comparison is not None:
-        for measure, rows in content.comparison.groupby("measure", sort=False):
-            yield f"difference in {measure}", figures.intervals(rows.set_index("strategy"), f"difference in {measure}")
-    for heading, _, figure in window_charts(content):
+    colours = figures.asset_colours([str(column) for column in next(iter(study.ledgers.values())).weights.columns])
+    for label, (_, book) in books.items():
+        yield f"weights {label}", figures.weights_over_time(book.weights, colours)
+    turnover = {label: (look, book.daily["turnover"]) for label, (look, book) in books.items()}
+    yield "turnover", figures.turnover(turnover, rows_a_month(study))
+    yield "costs", figures.cumulative_cost({label: (look, book.daily["cost"]) for label, (look, book) in books.items()})
+    for measure, figure in differences(study):
+        yield f"difference in {measure}", figure
+    for heading, _, figure in window_charts(study):
         yield heading, figure
 
 

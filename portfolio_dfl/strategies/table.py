@@ -123,12 +123,12 @@ class Lane:
     @property
     def strategy_label(self) -> str:
         """Name in tables that hold one row a strategy, whatever its seeds."""
-        return self.look.label
+        return find_strategy(self.strategy).look.label
 
     @property
     def look(self) -> Appearance:
-        """How it is drawn, whatever its seed."""
-        return find_strategy(self.strategy).look
+        """How it is named and drawn; seeds of one strategy share all but the name."""
+        return replace(find_strategy(self.strategy).look, label=self.label)
 
     @property
     def trained(self) -> bool:

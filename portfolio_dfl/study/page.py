@@ -1,55 +1,32 @@
-"""From a study's result to its page: what the report's frames are and how its first sentences read."""
+"""From a study's result to its page: how its first sentences read, and what its notes say."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from portfolio_dfl.report.page import ReportContent, StrategyRecord, write_report
+from portfolio_dfl.report.page import PageText, write_report
 from portfolio_dfl.strategies.table import appearance
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.wording import counted
 
-__all__ = ["report_content", "write_study_report"]
-
-_STATISTICS = {
-    "sharpe": "Sharpe ratio",
-    "utility": "utility a year",
-    "regret": "regret a decision, where less is better",
-}
+__all__ = ["page_text", "write_study_report"]
 
 
 def write_study_report(result: StudyResult) -> None:
     """Write the page of a result to where the result says it is."""
-    write_report(result.report, report_content(result))
+    write_report(result.report, result, page_text(result))
 
 
-def report_content(result: StudyResult) -> ReportContent:
-    """The page's content."""
-    config = result.config
-    several = len(config.training.seeds) > 1
-    records = []
-    for lane in result.lanes:
-        book = result.ledgers[lane.label]
-        seed = lane.seed if several else None
-        records.append(StrategyRecord(lane.strategy, seed, book.daily, book.weights))
-    return ReportContent(
-        title=config.name,
+def page_text(result: StudyResult) -> PageText:
+    """The page's words."""
+    return PageText(
+        title=result.config.name,
         subtitle=_subtitle(result),
         lead=_lead(result),
-        records=records,
-        metrics=result.metrics,
-        costs=result.costs,
-        windows=result.windows,
-        failures=result.failures,
-        flags=result.flags,
-        config_yaml=config.to_yaml(),
-        scores=result.scores,
         scores_note=_scores_note(result),
-        periods_per_year=result.periods_per_year,
-        comparison=_comparison(result),
         comparison_note=_comparison_note(result),
-        facts=result.facts,
-        synthetic=config.data.source.startswith("synthetic"),
+        config_yaml=result.config.to_yaml(),
+        synthetic=result.config.data.source.startswith("synthetic"),
     )
 
 
@@ -104,16 +81,6 @@ def _main_outcome(result: StudyResult) -> str:
         f"{_signed(row['estimate'])} ({row['level']:.0%} interval {_signed(row['low'])} to {_signed(row['high'])}), "
         f"{verdict}."
     )
-
-
-def _comparison(result: StudyResult) -> pd.DataFrame | None:
-    if result.comparison is None:
-        return None
-    table = result.comparison.reset_index()
-    table = table.rename(columns={"statistic": "measure", "low": "lower", "high": "upper"})
-    ceilings = {lane.strategy_label for lane in result.lanes if lane.foresight}  # so far off that the rest is one point
-    table = table[table["estimate"].notna() & ~table["strategy"].isin(ceilings)]
-    return table.assign(measure=table["measure"].map(lambda name: _STATISTICS.get(name, name)))
 
 
 def _comparison_note(result: StudyResult) -> str:

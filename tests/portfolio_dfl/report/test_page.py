@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,11 @@ from skfolio.datasets import load_factors_dataset
 
 from portfolio_dfl.backtest import Ledger, run_ledger
 from portfolio_dfl.backtest.costs import cost_levels
-from portfolio_dfl.backtest.evaluation import performance_table
+from portfolio_dfl.backtest.evaluation import SCORES, performance_table
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.report.page import ReportContent, StrategyRecord, report_html, write_report
+from portfolio_dfl.report.page import PageText, differences, report_html, write_report
 from portfolio_dfl.report.pictures import write_pictures
+from portfolio_dfl.strategies.table import Lane, lanes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -35,13 +36,43 @@ def ledger(returns: pd.DataFrame, name: str, seed: int) -> Ledger:
     return run_ledger(pd.DataFrame(raw, returns.index, returns.columns), returns, cost_rate=5e-4, name=name)
 
 
+TEXT = PageText(
+    title="quick & short",
+    subtitle="five funds",
+    lead="It ended.",
+    scores_note="",
+    comparison_note="",
+    config_yaml="name: quick\n",
+)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a page reads of a study's result."""
+
+    lanes: Sequence[Lane]
+    ledgers: Mapping[str, Ledger]
+    metrics: pd.DataFrame
+    costs: pd.DataFrame
+    scores: pd.DataFrame
+    comparison: pd.DataFrame | None
+    windows: pd.DataFrame
+    failures: pd.DataFrame
+    flags: pd.DataFrame
+    facts: Mapping[str, str]
+    periods_per_year: float = 252.0
+
+
+def differing(labels: Sequence[str], statistic: str) -> pd.DataFrame:
+    rows = pd.MultiIndex.from_product([labels, [statistic]], names=["strategy", "statistic"])
+    return pd.DataFrame({"estimate": 0.1, "low": -0.2, "high": 0.4}, index=rows)
+
+
 @pytest.fixture(scope="module")
-def content() -> ReportContent:
+def study() -> Study:
     returns = load_factors_dataset().pct_change().loc["2021-06":"2022-06"]
-    books = {
-        "decision_focused": ledger(returns, "Decision-focused", 0),
-        "minimum_variance": ledger(returns, "Minimum variance", 1),
-    }
+    paths = lanes(["decision_focused", "minimum_variance"], [0])
+    books = {lane.label: ledger(returns, lane.label, number) for number, lane in enumerate(paths)}
     dates = returns.index[::20]
     windows = pd.DataFrame(
         {
@@ -54,20 +85,16 @@ def content() -> ReportContent:
             "mse": np.linspace(1e-4, 2e-4, len(dates)),
         }
     )
-    return ReportContent(
-        title="quick & short",
-        subtitle="five funds",
-        lead="It ended.",
-        records=[StrategyRecord(name, None, book.daily, book.weights) for name, book in books.items()],
+    return Study(
+        lanes=paths,
+        ledgers=books,
         metrics=performance_table(books.values()),
         costs=cost_levels(list(books.values())),
+        scores=pd.DataFrame(0.5, index=list(books), columns=list(SCORES)),
+        comparison=differing(["Decision-focused"], "sharpe"),
         windows=windows,
         failures=pd.DataFrame({"strategy": ["x"], "date": [dates[3]], "what": ["decide"], "message": ["no portfolio"]}),
         flags=pd.DataFrame({"ticker": ["MTUM"], "date": [dates[0]], "kind": ["stale"], "message": ["five days"]}),
-        config_yaml="name: quick\n",
-        comparison=pd.DataFrame(
-            {"measure": ["Sharpe ratio"], "strategy": ["x"], "estimate": [0.1], "lower": [-0.2], "upper": [0.4]}
-        ),
         facts={"data_sha256": "abc"},
     )
 
@@ -84,14 +111,14 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-def test_the_page_says_what_happened(content: ReportContent) -> None:
-    page = report_html(content)
+def test_the_page_says_what_happened(study: Study) -> None:
+    page = report_html(study, TEXT)
     for expected in (
         "quick &amp; short",
         "It ended.",
         "1 of 14 retrainings failed",
         "diverged &lt;badly&gt;",
-        "1 further failures",
+        "1 further failure:",
         "five days",
         "name: quick",
         "abc",
@@ -101,44 +128,61 @@ def test_the_page_says_what_happened(content: ReportContent) -> None:
         assert expected in page
 
 
-def test_the_page_needs_no_network(content: ReportContent) -> None:
-    page = report_html(content)
+def test_the_page_needs_no_network(study: Study) -> None:
+    page = report_html(study, TEXT)
     outside_scripts = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", outside_scripts)
     assert "<script src" not in page
     assert "@import" not in outside_scripts
 
 
-def test_synthetic_prices_are_said_to_be_so(content: ReportContent) -> None:
-    assert "Synthetic prices" not in report_html(content)
-    assert "Synthetic prices" in report_html(replace(content, synthetic=True))
+def test_synthetic_prices_are_said_to_be_so(study: Study) -> None:
+    assert "Synthetic prices" not in report_html(study, TEXT)
+    assert "Synthetic prices" in report_html(study, replace(TEXT, synthetic=True))
 
 
-def test_sections_without_content_are_left_out(content: ReportContent) -> None:
-    page = report_html(replace(content, comparison=None, windows=pd.DataFrame(), flags=pd.DataFrame()))
-    assert "more than luck" not in page
+def test_sections_without_content_are_left_out(study: Study) -> None:
+    page = report_html(replace(study, comparison=None, windows=pd.DataFrame(), flags=pd.DataFrame()), TEXT)
+    assert "does not tell the two apart" not in page
     assert "How training went" not in page
     assert "Nothing was found wrong" in page
 
 
-def test_a_study_without_strategies_has_no_report(content: ReportContent) -> None:
+def test_what_is_compared_has_its_words_and_leaves_hindsight_out(study: Study) -> None:
+    paths = lanes(["decision_focused", "perfect_foresight"], [0])
+    table = pd.concat([differing([lane.label for lane in paths], name) for name in ("utility", "regret")])
+    found = dict(differences(replace(study, lanes=paths, comparison=table)))
+    assert list(found) == ["utility a year", "regret a decision, where less is better"]
+    assert all(list(figure.data[0].y) == ["Decision-focused"] for figure in found.values())
+
+
+def test_seeds_of_a_strategy_have_names_of_their_own(study: Study) -> None:
+    paths = lanes(["two_stage"], [0, 1])
+    books = dict(zip((lane.label for lane in paths), study.ledgers.values(), strict=True))
+    windows = pd.concat([study.windows.assign(strategy="two_stage", seed=seed) for seed in (0, 1)])
+    page = report_html(replace(study, lanes=paths, ledgers=books, windows=windows, comparison=None), TEXT)
+    for name in ('"name":"Two-stage, seed 0"', '"name":"Two-stage, seed 1"', "<b>Train loss, Two-stage, seed 1</b>"):
+        assert name in page
+
+
+def test_a_study_without_strategies_has_no_report(study: Study) -> None:
     with pytest.raises(TrackingError, match="no strategy"):
-        report_html(replace(content, records=[]))
+        report_html(replace(study, lanes=[]), TEXT)
 
 
-def test_writing_needs_a_folder_and_leaves_nothing_partial(content: ReportContent, tmp_path: Path) -> None:
+def test_writing_needs_a_folder_and_leaves_nothing_partial(study: Study, tmp_path: Path) -> None:
     with pytest.raises(TrackingError, match="no folder"):
-        write_report(tmp_path / "absent" / "report.html", content)
-    write_report(tmp_path / "report.html", content)
+        write_report(tmp_path / "absent" / "report.html", study, TEXT)
+    write_report(tmp_path / "report.html", study, TEXT)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [400, 1400])
 def test_the_page_is_drawn_without_errors_or_overflow(
-    content: ReportContent, tmp_path: Path, browser: Browser, width: int
+    study: Study, tmp_path: Path, browser: Browser, width: int
 ) -> None:
-    path = write_report(tmp_path / "report.html", content)
+    path = write_report(tmp_path / "report.html", study, TEXT)
     page = browser.new_page(viewport={"width": width, "height": 900})
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -161,11 +205,11 @@ def test_the_page_is_drawn_without_errors_or_overflow(
 
 
 @pytest.mark.browser
-def test_every_figure_is_a_picture_for_papers(content: ReportContent, tmp_path: Path) -> None:
+def test_every_figure_is_a_picture_for_papers(study: Study, tmp_path: Path) -> None:
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine")
     pytest.importorskip("kaleido")
-    paths = write_pictures(tmp_path / "figures", content)
+    paths = write_pictures(tmp_path / "figures", study)
     assert [path.name for path in paths] == [
         "wealth.png",
         "drawdown.png",
@@ -184,23 +228,23 @@ def test_every_figure_is_a_picture_for_papers(content: ReportContent, tmp_path: 
         assert path.stat().st_size > 20_000
 
 
-def test_pictures_say_what_they_need(content: ReportContent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_say_what_they_need(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", [])
     monkeypatch.setattr("sys.path_importer_cache", {})
     monkeypatch.delitem(sys.modules, "kaleido", raising=False)
     with pytest.raises(TrackingError, match=r"portfolio-dfl\[figures\]"):
-        write_pictures(tmp_path, content)
+        write_pictures(tmp_path, study)
 
 
-def test_an_estimator_that_does_not_shrink_has_no_chart_of_it(content: ReportContent) -> None:
-    flat = content.windows.assign(shrinkage=0.0)
-    assert "Shrinkage" not in report_html(replace(content, windows=flat))
-    assert "Shrinkage" in report_html(replace(content, windows=flat.assign(shrinkage=0.3)))
+def test_an_estimator_that_does_not_shrink_has_no_chart_of_it(study: Study) -> None:
+    flat = study.windows.assign(shrinkage=0.0)
+    assert "Shrinkage" not in report_html(replace(study, windows=flat), TEXT)
+    assert "Shrinkage" in report_html(replace(study, windows=flat.assign(shrinkage=0.3)), TEXT)
 
 
 @pytest.mark.browser
-def test_the_page_prints_within_the_paper(content: ReportContent, tmp_path: Path, browser: Browser) -> None:
-    path = write_report(tmp_path / "report.html", content)
+def test_the_page_prints_within_the_paper(study: Study, tmp_path: Path, browser: Browser) -> None:
+    path = write_report(tmp_path / "report.html", study, TEXT)
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(path.as_uri())
     page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")

@@ -13,7 +13,7 @@ from small_study import small
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import BacktestError
-from portfolio_dfl.study.page import report_content
+from portfolio_dfl.study.page import page_text
 from portfolio_dfl.study.result import StudyResult, load_result
 from portfolio_dfl.study.run import run_study
 
@@ -130,7 +130,7 @@ def test_failed_decisions_are_told_wherever_the_result_is_shown(held: StudyResul
         }
     )
     odd = replace(held, failures=failures)
-    for text in (str(odd), html.fromstring(odd._repr_html_()).text_content(), report_content(odd).lead):
+    for text in (str(odd), html.fromstring(odd._repr_html_()).text_content(), page_text(odd).lead):
         assert f"2 of {len(days)} decisions of Buy and hold failed and held what was held" in text
         assert f"{days[4]:%Y-%m-%d}: beyond the <limit>" in text
         assert "The regret of Equal weight could not be computed: no hindsight" in text
