@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dxpp_core.threads import share
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.kernels.store import Found, Signs
@@ -23,9 +23,6 @@ _Array = NDArray[np.float64]
 #: Above this many bytes a factor is not kept for the backward pass but made again there.
 KEEP_BYTES = 256 * 2**20
 
-# Scratch of more numbers than this is given back after the call.
-_SCRATCH_NUMBERS = 2**24
-
 # Gradients that nobody asked for: of covariance, previous weights, λ, τ and c.
 _NOT_ASKED = (
     np.empty((0, 0, 0, 0)),
@@ -34,9 +31,6 @@ _NOT_ASKED = (
     np.empty((0, 0)),
     np.empty((0, 0, 0)),
 )
-
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
-_own = threading.local()
 
 
 @cache
@@ -55,29 +49,6 @@ def _sizes(B: int, K: int, H: int, N: int, keep: bool) -> tuple[int, int, int]:
     from portfolio_dfl.allocation.kernels.store import signs_size, store_size
 
     return signs_size(B, H, N), store_size(B, H, N, keep), scratch_size(K, H, N)
-
-
-def _run_share(kernel: Callable[..., int], worker: int, workers: int, arguments: tuple[Any, ...], size: int) -> int:
-    """One thread's part, in scratch that the thread keeps for its next call."""
-    numbers: _Array | None = getattr(_own, "numbers", None)
-    if numbers is None or numbers.shape[0] < size:
-        numbers = np.empty(size)
-        if size <= _SCRATCH_NUMBERS:
-            _own.numbers = numbers
-    return kernel(worker, workers, *arguments, numbers[:size])
-
-
-def _run(kernel: Callable[..., int], arguments: tuple[Any, ...], batch: int, threads: int, size: int) -> int:
-    """Share the instances of a batch between threads (the kernels hold no lock); how many were not certified."""
-    workers = min(threads, batch)
-    if workers <= 1:
-        return _run_share(kernel, 0, 1, arguments, size)
-    # Threads do not survive a fork: a child process gets a pool of its own.
-    pool = _pools.get((os.getpid(), workers))
-    if pool is None:
-        pool = _pools[os.getpid(), workers] = ThreadPoolExecutor(workers - 1, thread_name_prefix="allocation")
-    others = [pool.submit(_run_share, kernel, worker, workers, arguments, size) for worker in range(1, workers)]
-    return _run_share(kernel, 0, workers, arguments, size) + sum(other.result() for other in others)
 
 
 @dataclass(slots=True)
@@ -198,7 +169,7 @@ class NativeSolver:
             result.store,
             kept,
         )
-        result.doubtful = _run(_kernels()[0], arguments, B, self.threads or self._count_threads(), scratch)
+        result.doubtful = share(_kernels()[0], arguments, B, self.threads or self._count_threads(), scratch)
         return result
 
     def differentiate(
@@ -243,5 +214,5 @@ class NativeSolver:
             gradients.cost,
         )
         scratch = _sizes(B, covariance.shape[1], H, N, result.kept)[2]
-        _run(_kernels()[1], arguments, B, self.threads or self._count_threads(), scratch)
+        share(_kernels()[1], arguments, B, self.threads or self._count_threads(), scratch)
         return gradients
