@@ -16,10 +16,10 @@ from .arguments import own_numbers
 from .errors import DoubleBackwardError
 from .matrices.sparse import SparsePattern
 from .options import Options
-from .program.problem import NAMES, QuadraticProgram
+from .program.problem import NAMES
+from .solution.base import Solution
 from .solution.gradients import argument_gradients, solution_tangents
-from .solution.map import SolutionMap
-from .solution.small import SmallSolution, solve_small
+from .solution.solve import solve_batch
 from .tracing import outside_graphs
 
 __all__ = ["Call", "apply_solve"]
@@ -36,22 +36,26 @@ class Call:
     ``arrays``: the numbers of all tensors, if these are dense ones of float64 on the CPU.
     """
 
-    __slots__ = ("arrays", "options", "patterns", "solution")
+    __slots__ = ("_solution", "arrays", "options", "patterns")
 
     def __init__(
         self, options: Options, patterns: dict[str, SparsePattern], arrays: list[Array | None] | None = None
     ) -> None:
         self.options, self.patterns, self.arrays = options, patterns, arrays
-        self.solution: SolutionMap | SmallSolution | None = None
+        self._solution: Solution | None = None
 
     def core_rank(self, name: str) -> int:
         return 1 if name in self.patterns else _CORE_RANK[name]
 
-    def map(self) -> SolutionMap:
-        assert self.solution is not None
-        if isinstance(self.solution, SmallSolution):
-            self.solution = self.solution.lift()
-        return self.solution
+    @property
+    def solution(self) -> Solution:
+        """What was found, once it was."""
+        assert self._solution is not None
+        return self._solution
+
+    @solution.setter
+    def solution(self, found: Solution) -> None:
+        self._solution = found
 
 
 def _to_numpy(tensor: Tensor) -> Array:
@@ -79,24 +83,17 @@ def _present(tensors: Sequence[Tensor | None]) -> dict[str, Tensor]:
 
 
 def _solve(call: Call, tensors: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-    """Solve for these arguments; the map is left in the call."""
-    options, arrays = call.options, call.arrays
-    if arrays is not None and options.polish and options.penalty is None:
-        small = call.solution = solve_small(arrays, options)
-        if small is not None:
-            x, y, z, z_box = small.parts()
-            return torch.from_numpy(x), torch.from_numpy(y), torch.from_numpy(z), torch.from_numpy(z_box)
-    if arrays is None:
-        arrays = [None if tensor is None else _to_numpy(tensor) for tensor in tensors]
-    P, q = tensors[0], tensors[1]
+    """Solve for these arguments; the solution is left in the call."""
+    arrays, (P, q) = call.arrays, tensors[:2]
     assert P is not None
     assert q is not None
-    precision = _precision(P)
+    if arrays is None:
+        arrays = [None if tensor is None else _to_numpy(tensor) for tensor in tensors]
     limits_precision = max(_precision(tensor) for tensor in tensors[2:])
-    program = QuadraticProgram(dict(zip(NAMES, arrays, strict=True)), call.patterns, precision, limits_precision)
-    solution = call.solution = SolutionMap.solve(program, call.options)
-    batch = program.batch_shape
-    # Copies: a user may change a result in place, the map keeps its own.
+    solution = call.solution = solve_batch(arrays, call.patterns, call.options, _precision(P), limits_precision)
+    call.arrays = None
+    batch = solution.layout.batch_shape
+    # Copies: a user may change a result in place, the solution keeps its own.
     return tuple(
         _to_torch(value.reshape(batch + value.shape[1:]).copy(), q)
         for value in (solution.x, solution.y, solution.z, solution.z_box)
@@ -119,19 +116,10 @@ def _remember(ctx: Any, call: Call, tensors: Sequence[Tensor | None]) -> None:
 
 @outside_graphs("the gradient of solve_qp")
 def _vector_jacobian(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
-    solution = ctx.call.solution
-    outside = not (torch.is_grad_enabled() or _inside_a_transform())
-    if outside and isinstance(solution, SmallSolution):
-        found = solution.gradients([None if bar is None else _to_numpy(bar) for bar in bars], ctx.needs_input_grad)
-        if found is not None:
-            gradients: list[Tensor | None] = [None] * (1 + len(NAMES))
-            for place, gradient in found:
-                gradients[place] = torch.from_numpy(gradient)
-            return tuple(gradients)
     if all(bar is None for bar in bars):
         return (None,) * (1 + len(NAMES))
     wanted = dict(zip(NAMES, ctx.needs_input_grad[1:], strict=True))
-    if not outside:
+    if torch.is_grad_enabled() or _inside_a_transform():
         return (None, *_apply_adjoint(ctx.call, wanted, *bars, *ctx.saved_tensors))
     return (None, *_adjoint(ctx.call, wanted, bars, ctx.saved_tensors))
 
@@ -198,8 +186,8 @@ def _adjoint(
     call: Call, wanted: dict[str, Any], bars: Sequence[Tensor | None], arguments: Sequence[Tensor | None]
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the wanted arguments (a shape in place of True: summed to that) for cotangents of the results."""
-    solution = call.map()
-    size = solution.program.size
+    solution = call.solution
+    size = solution.layout.size
     given = [None if bar is None else _to_numpy(bar).reshape(size, bar.shape[-1]) for bar in bars]
     present = _present(arguments)
     shapes = {
@@ -207,9 +195,8 @@ def _adjoint(
         for name, argument in present.items()
         if wanted[name]
     }
-    if not shapes.keys() <= _OBJECTIVE:
-        solution.warn_about_dependent_rows()
-    gradients = argument_gradients(solution, solution.adjoint(*given), shapes)
+    found = solution.adjoint(*given, of_rows=not shapes.keys() <= _OBJECTIVE)
+    gradients = argument_gradients(solution, found, shapes)
     return tuple(_to_torch(gradients[name], present[name]) if name in gradients else None for name in NAMES)
 
 
@@ -279,12 +266,10 @@ class _Tangent(torch.autograd.Function):
 
     @staticmethod
     def forward(call: Call, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        solution = call.map()
+        solution = call.solution
         given = _present(tensors[: len(NAMES)])
         like = _present(tensors[len(NAMES) :])["q"]
-        batch = solution.program.batch_shape
-        if not given.keys() <= _OBJECTIVE:
-            solution.warn_about_dependent_rows()
+        batch = solution.layout.batch_shape
         found = solution_tangents(solution, {name: _to_numpy(tangent) for name, tangent in given.items()})
         return tuple(_to_torch(value.reshape(batch + value.shape[1:]), like) for value in found)
 

@@ -56,37 +56,37 @@ class QPSolution:
     @property
     def certificate(self) -> Certificate:
         """Largest KKT residuals over the batch, in the equilibrated program (dimensionless)."""
-        each = self._call.map().certificates()
+        each = self._call.solution.certificates()
         return Certificate(*(float(each[name].max(initial=0.0)) for name in ("primal", "dual", "gap")))
 
     @property
     def certificates(self) -> dict[str, Tensor]:
         """KKT residuals of every element: ``primal``, ``dual``, ``gap``, each [*batch]."""
-        solution = self._call.map()
-        shape = solution.program.batch_shape
+        solution = self._call.solution
+        shape = solution.layout.batch_shape
         return {name: torch.from_numpy(value.reshape(shape)) for name, value in solution.certificates().items()}
 
     @property
     def warnings(self) -> tuple[DifferentiabilityWarning, ...]:
         """Where the derivative is a documented choice; what a backward pass finds is added when it runs."""
-        return tuple(self._call.map().warnings)
+        return tuple(self._call.solution.warnings)
 
     @property
     def iterations(self) -> Tensor:
         """Iterations of the black-box solver, or active sets tried where none was called, [*batch]."""
-        solution = self._call.map()
-        return torch.tensor([one.iterations for one in solution.elements]).reshape(solution.program.batch_shape)
+        solution = self._call.solution
+        return torch.from_numpy(solution.iterations.reshape(solution.layout.batch_shape))
 
     @property
     def direct(self) -> Tensor:
         """Where ``solver="auto"`` needed no black box, [*batch] of bool."""
-        solution = self._call.map()
-        return torch.tensor([one.point.direct for one in solution.elements]).reshape(solution.program.batch_shape)
+        solution = self._call.solution
+        return torch.from_numpy(solution.direct.reshape(solution.layout.batch_shape).copy())
 
     @property
     def timings(self) -> Timings:
         """Seconds spent in each step so far."""
-        return self._call.map().timings
+        return self._call.solution.timings
 
 
 def _check_positive(**options: object) -> None:
@@ -130,9 +130,9 @@ def solve_qp(
         Bounds; infinities mean none, lb = ub fixes a variable.
     solver : str or callable
         ``"piqp"``, ``"gurobi"``, the name of any installed back end of ``qpsolvers``, a name registered with
-        :func:`dxpp_core.solvers.register_solver`, or a callable with that signature.  ``"auto"``: PIQP, which is called
-        only where corrections of an empty active set do not lead to the certified solution; tried for strictly convex
-        programs of at most 8 rows (any bounds) with a diagonal P, or of at most 32 variables.
+        :func:`dxpp_core.solvers.register_solver`, or a callable with that signature.  ``"auto"``: strictly convex dense
+        programs of at most 150 variables, and projections with a diagonal P and few rows, are solved by active-set
+        methods of our own, compiled and in as many threads as PyTorch uses; whatever these leave is for PIQP.
     tolerance : float
         What every residual of the returned certificate meets, relative, in the equilibrated program.
     method : {"exact", "penalty"}
@@ -182,7 +182,9 @@ def solve_qp(
         raise ShapeError(f"{'P' if P is None else 'q'} is None; P and q are required")
     penalty = PluginPenalty(delta, zeta, prune) if method == "penalty" else None
     direct = solver == "auto"
-    options = Options(find_solver("piqp" if direct else solver), tolerance, penalty, polish, strict, direct)
+    options = Options(
+        find_solver("piqp" if direct else solver), tolerance, penalty, polish, strict, direct, torch.get_num_threads()
+    )
     patterns: dict[str, SparsePattern] = {}
     tensors: Sequence[Tensor | None] = (P, q, G, h, A, b, lb, ub)
     arrays = native_arrays(tensors)

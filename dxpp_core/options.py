@@ -21,6 +21,8 @@ class Options:
     strict: bool = False
     # Whether programs that are likely to be solved by correcting their active set alone are tried that way first.
     direct: bool = False
+    # Compiled loops over a batch run in at most so many threads.
+    threads: int = 1
 
 
 @dataclass(slots=True)

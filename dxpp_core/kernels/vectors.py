@@ -8,9 +8,13 @@ from numpy.typing import NDArray
 from ..compilation import compiled, inner
 from .linear_algebra import largest
 
-__all__ = ["scale_vectors"]
+__all__ = ["scale_vectors", "unit_step", "write_scaled"]
 
 _Array = NDArray[np.float64]
+
+# A scaled solution below this makes the unit of x suspect; one reduction of it goes no further than that.
+_SMALL = 1e-2
+_LARGEST_STEP = 1e-4
 
 
 @inner
@@ -23,8 +27,8 @@ def _largest_finite(v: _Array, top: float) -> float:
     return top
 
 
-@compiled
-def scale_vectors(
+@inner
+def write_scaled(
     D: _Array,
     E: _Array,
     c: float,
@@ -86,3 +90,36 @@ def scale_vectors(
             if lower[j] == upper[j]:
                 equal += 1
     return alpha, c, max(1.0, largest(out[:n])), limits / alpha, equal, plain
+
+
+@compiled
+def scale_vectors(
+    D: _Array,
+    E: _Array,
+    c: float,
+    has_curvature: bool,
+    q: _Array,
+    b: _Array,
+    h: _Array,
+    lb: _Array,
+    ub: _Array,
+    out: _Array,
+) -> tuple[float, float, float, float, int, bool]:
+    """`write_scaled`, for Python."""
+    return write_scaled(D, E, c, has_curvature, q, b, h, lb, ub, out)
+
+
+@inner
+def unit_step(limits: _Array, size: float) -> float:
+    """By how much the unit of x is too large where the scaled solution is of this size; 1 where it is not.
+
+    ``limits``: right-hand sides and bounds in that unit.  If none of them is smaller than the unit, a small x is small.
+    """
+    if size >= _SMALL:
+        return 1.0
+    least = np.inf
+    for value in limits:
+        if value != 0.0 and abs(value) < least:
+            least = abs(value)
+    factor = max(least, size, _LARGEST_STEP)
+    return factor if factor < _SMALL else 1.0

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import NonConvexError
 from ..matrices import System
-from ..matrices.base import RIDGE
-from ..matrices.compact import CompactFactor
 from ..program.units import ScaledVectors
-from .penalty import STIFFNESS
 from .refinement import ActiveRows, KKTSolution, factor_active_set, largest, refine
 from .stalled import solve_by_kkt_factor
 
 __all__ = [
+    "CONVERGED",
     "CORRECTIONS",
+    "EXACT_ROWS",
     "FROM_NOTHING",
-    "LIMITS",
     "WEAK",
     "Certificate",
     "Point",
     "certify",
-    "compact_point",
     "guess_active",
     "polish",
-    "polish_compact",
 ]
 
 Vector = NDArray[np.float64]
@@ -44,12 +38,9 @@ FROM_NOTHING = 20
 _EXACT = 1e-10
 # Its active rows are met more closely: a larger residual there means rows that are almost, but not quite, multiples of
 # each other.
-_EXACT_ROWS = 1e-13
+EXACT_ROWS = 1e-13
 # Refinement that ends above this has stalled: the KKT matrix itself must be factored to tell why.
-_CONVERGED = 1e-14
-# What the compiled polish needs to know of all this.
-LIMITS = (STIFFNESS, RIDGE, WEAK, _CONVERGED, _EXACT_ROWS)
-_NOTHING = np.zeros(0)
+CONVERGED = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +64,7 @@ class Certificate:
 class Point:
     """A primal-dual point of a scaled program with its active set.
 
-    ``active`` is None until its factor is needed, ``certificate`` unless the polish found it; ``direct``: found without
-    a solver.
+    ``active`` is None until its factor is needed.
     """
 
     x: Vector
@@ -88,8 +78,6 @@ class Point:
     polished: bool = False
     weak: bool = False
     corrections: int = 0
-    direct: bool = False
-    certificate: Certificate | None = None
 
     @property
     def at_bound(self) -> Mask | None:
@@ -154,78 +142,6 @@ def guess_active(system: System, vectors: ScaledVectors, x: Vector, y: Vector, z
     return Point(x, y, z_box, rows, lower, upper, slack)
 
 
-def polish_compact(
-    system: System,
-    vectors: ScaledVectors,
-    x: Vector = _NOTHING,
-    y: Vector = _NOTHING,
-    z_box: Vector | None = None,
-) -> Point | None:
-    """Guess, polish and certify a compact program by compiled loops; None where it is not a plain case.
-
-    Without a point to guess from, the active set starts empty.
-    """
-    assert system.compact_arrays is not None
-    kernel, state_size = _kernel()
-    n, m, p = system.D.size, system.E.size, system.n_eq
-    parts = (vectors.q, vectors.d, vectors.lb, vectors.ub)
-    masks = np.empty(m + 3 * n, dtype=np.bool_)
-    state = np.empty(state_size(system.compact_arrays[0], m))
-    plain, primal, dual, gap, _, tried = kernel(
-        *system.compact_arrays,
-        p,
-        np.concatenate([part for part in parts if part is not None]),
-        vectors.lb is not None,
-        vectors.ub is not None,
-        _NOTHING,
-        _NOTHING,
-        vectors.alpha,
-        vectors.c,
-        vectors.dual_size,
-        *LIMITS,
-        CORRECTIONS if x.size else FROM_NOTHING,
-        x,
-        y[:p],
-        y[p:],
-        _NOTHING if z_box is None else z_box,
-        masks,
-        state,
-    )
-    if not plain:
-        return None
-    bounded = vectors.lb is not None or vectors.ub is not None
-    point = compact_point(system, bounded, masks, state, Certificate(primal, dual, gap))
-    point.corrections = tried - 1
-    return point
-
-
-def compact_point(system: System, bounded: bool, masks: Mask, state: Vector, certificate: Certificate) -> Point:
-    """The point that the compiled polish has left in ``masks`` and ``state``."""
-    assert system.compact_arrays is not None
-    P, others = system.compact_arrays
-    n, m = system.D.size, system.E.size
-    x, y, z_box, slack, kappa = (
-        state[start : start + size] for start, size in ((0, n), (n, m), (n + m, n), (2 * n + m, m), (2 * n + 2 * m, m))
-    )
-    rows, lower, upper, at_bound = masks[:m], masks[m : m + n], masks[m + n : m + 2 * n], masks[m + 2 * n :]
-    L = state[4 * n + 4 * m :][: n * n if P.ndim == 2 else n + m * m]
-    factor = CompactFactor(P, others[: m * n].reshape(m, n), kappa, L, at_bound)
-    if not bounded:
-        active = ActiveRows(rows, None, kappa, factor)
-        return Point(x, y, None, rows, None, None, slack, active=active, polished=True, certificate=certificate)
-    active = ActiveRows(rows, at_bound, kappa, factor, np.where(at_bound, 0.0, 1.0))
-    return Point(x, y, z_box, rows, lower, upper, slack, active=active, polished=True, certificate=certificate)
-
-
-@cache
-def _kernel() -> tuple[Callable[..., tuple[bool, float, float, float, float, int]], Callable[[Vector, int], int]]:
-    """Imported when first needed: Numba takes its time."""
-    from ..kernels.compact import state_size
-    from ..kernels.settle import settle
-
-    return settle, state_size
-
-
 def _bound_target(vectors: ScaledVectors, point: Point) -> Vector | None:
     if point.lower is None or point.upper is None:
         return None
@@ -282,9 +198,9 @@ def _solve_on(system: System, vectors: ScaledVectors, point: Point) -> KKTSoluti
         return None
     target = _bound_target(vectors, point)
     found = refine(system, active, vectors.q, vectors.d, target, KKTSolution(point.x, point.y, point.z_box))
-    if not found.residual <= _CONVERGED:
+    if not found.residual <= CONVERGED:
         found = solve_by_kkt_factor(system, active, vectors.q, vectors.d, target, found)
-    return found if found.residual <= _EXACT and found.row_residual <= _EXACT_ROWS else None
+    return found if found.residual <= _EXACT and found.row_residual <= EXACT_ROWS else None
 
 
 def _contradictions(n_eq: int, vectors: ScaledVectors, point: Point) -> tuple[Mask, float]:

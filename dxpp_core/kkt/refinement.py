@@ -13,9 +13,7 @@ solver's point (g = q, d = right-hand sides, started there), solves for adjoints
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +21,6 @@ from scipy.linalg.blas import idamax
 
 from ..errors import NonConvexError
 from ..matrices import Factor, System
-from ..matrices.compact import CompactFactor
 from .penalty import STIFFNESS
 
 __all__ = [
@@ -42,7 +39,6 @@ _STEPS = 14
 _PROGRESS = 0.25
 _SOFTER = 1e-2
 _EPS = float(np.finfo(np.float64).eps)
-_NOTHING = np.zeros(0)
 
 
 def largest(v: Vector) -> float:
@@ -111,8 +107,6 @@ def refine(
     start : KKTSolution, optional
         Where to begin; components that the system does not determine stay where they begin.
     """
-    if start is None and isinstance(active.factor, CompactFactor):
-        return _refine_compact(active, active.factor, g, d, d_box)
     state = _begin(system, active, g, d, d_box, start)
     best = np.inf
     for _ in range(_STEPS):
@@ -214,34 +208,3 @@ def _begin(
         rhs = rhs + _free_part(active, system.Ct_dot(active.kappa * r2))
         size_v = max(size_v, largest(r2))
     return _Refinement(system, active, v, s, r1, r2, rhs, terms, size_v)
-
-
-def _refine_compact(
-    active: ActiveRows, factor: CompactFactor, g: Vector, d: Vector | None, d_box: Vector | None
-) -> KKTSolution:
-    """`refine` from zero, compiled."""
-    kernel, room = _compact_kernel()
-    n, m = g.size, active.rows.size
-    out = np.empty(2 * n + m + room(n, m))
-    size, row_size = kernel(
-        factor.P,
-        factor.C,
-        factor.L,
-        active.rows,
-        factor.at_bound,
-        active.kappa,
-        g,
-        _NOTHING if d is None else d,
-        _NOTHING if d_box is None or active.free is None else d_box,
-        out,
-    )
-    s_box = None if active.at_bound is None else out[n + m : 2 * n + m]
-    return KKTSolution(out[:n], out[n : n + m], s_box, size, row_size)
-
-
-@cache
-def _compact_kernel() -> tuple[Callable[..., tuple[float, float]], Callable[[int, int], int]]:
-    """Imported when first needed: Numba takes its time."""
-    from ..kernels.compact import refine_compact, room_for
-
-    return refine_compact, room_for

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..solvers.base import Matrix
+from .compact import CompactMatrices
 
-__all__ = ["CURVED", "FEW_ROWS", "RIDGE", "Factor", "System"]
+__all__ = ["RIDGE", "Factor", "System"]
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -20,10 +21,6 @@ Mask = NDArray[np.bool_]
 # the factor exist where neither P nor an active row has curvature; refinement against the matrix without it removes its
 # bias.
 RIDGE = 1e-10
-# Corrections of an active set that starts empty are likely to lead to the solution where no curvature of the scaled P
-# is below CURVED and there are at most FEW_ROWS rows.
-CURVED = 1e-7
-FEW_ROWS = 8
 
 
 class Factor(Protocol):
@@ -37,9 +34,8 @@ class Factor(Protocol):
 class System(Protocol):
     """Equilibrated matrices P̂ (n × n) and Ĉ = [Â; Ĝ] of one problem, and what is done with them.
 
-    ``compact_arrays``: for compiled loops, P̂ (or its diagonal) and, one after the other, Ĉ, D and E, if the problem is
-    *compact*: small and dense, or with a diagonal P and a few full rows.  ``direct``: whether a compact problem is
-    likely to be solved by correcting an active set that starts empty.
+    ``compact``: the same for compiled loops, if the problem is small and dense, or has a diagonal P and a few full
+    rows.
     """
 
     D: Vector
@@ -48,8 +44,7 @@ class System(Protocol):
     n_eq: int
     has_curvature: bool
     structure: Hashable
-    compact_arrays: tuple[Vector, Vector] | None
-    direct: bool
+    compact: CompactMatrices | None
 
     def P_dot(self, v: Vector) -> Vector: ...
 

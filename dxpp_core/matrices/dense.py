@@ -11,7 +11,8 @@ from scipy.linalg import lapack
 
 from ..errors import NonConvexError
 from ..solvers.base import Matrix
-from .base import CURVED, FEW_ROWS, RIDGE
+from .base import RIDGE
+from .compact import CompactMatrices, compact_matrices, is_definite
 from .equilibration import equilibrate
 
 __all__ = ["CURVATURE_TOLERANCE", "SMALL_VARIABLES", "DenseFactor", "DenseSystem"]
@@ -20,10 +21,8 @@ Array = NDArray[np.float64]
 
 # A negative eigenvalue of the scaled P (largest entry 1) above this is not rounding.
 CURVATURE_TOLERANCE = 1e-9
-# Programs of at most so many variables and rows are polished by compiled loops.
-SMALL_VARIABLES, _SMALL_ROWS = 48, 96
-# To try active sets with a full P of more variables takes as long as a solver does.
-_DIRECT_VARIABLES = 32
+# Programs of at most so many variables and rows are solved by compiled loops.
+SMALL_VARIABLES, _SMALL_ROWS = 150, 300
 
 
 class DenseFactor:
@@ -57,8 +56,7 @@ class DenseSystem:
         "_norms",
         "_squares",
         "c",
-        "compact_arrays",
-        "direct",
+        "compact",
         "has_curvature",
         "n_eq",
         "structure",
@@ -89,13 +87,11 @@ class DenseSystem:
         self._squares: Array | None = None
         self._G = self.C[n_eq:] if n_rows > n_eq else None
         self._A = self.C[:n_eq] if n_eq else None
-        self.compact_arrays: tuple[Array, Array] | None = None
-        self.direct = False
+        self.compact: CompactMatrices | None = None
         if n <= SMALL_VARIABLES and n_rows <= _SMALL_ROWS:
             diagonal = self.P.diagonal().copy()
             alone = n_rows <= n and np.count_nonzero(self.P) == np.count_nonzero(diagonal)
-            self.compact_arrays = diagonal if alone else self.P, np.concatenate([self.C.ravel(), self.D, self.E])
-            self.direct = n_rows <= FEW_ROWS and (alone or n <= _DIRECT_VARIABLES) and _is_definite(self.P, -CURVED)
+            self.compact = compact_matrices(diagonal if alone else self.P, self.C, self.D, self.E, self.c, n_eq)
         self._norms = self.D
 
     def P_dot(self, v: Array) -> Array:
@@ -148,12 +144,4 @@ class DenseSystem:
         return sparse.csr_matrix(self.C)
 
     def smallest_curvature_is_negative(self) -> bool:
-        return not _is_definite(self.P, CURVATURE_TOLERANCE)
-
-
-def _is_definite(P: Array, shift: float) -> bool:
-    """Whether P + shift I is positive definite."""
-    shifted = P.copy()
-    shifted.ravel()[:: shifted.shape[0] + 1] += shift
-    info: int = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
-    return info == 0
+        return not is_definite(self.P, CURVATURE_TOLERANCE)

@@ -18,7 +18,8 @@ from scipy.sparse import csgraph
 
 from ..errors import NonConvexError
 from ..solvers.base import Matrix
-from .base import CURVED, FEW_ROWS, RIDGE, Factor
+from .base import RIDGE, Factor
+from .compact import CompactMatrices, compact_matrices
 from .dense import CURVATURE_TOLERANCE
 from .equilibration import equilibrate
 from .products import DenseRows, DiagonalProduct, Product, SparseProduct
@@ -344,13 +345,10 @@ class SparseSystem:
         self._C_data = self.E[s.C.rows] * C_data * self.D[s.C.indices]
         P, C = s.P_product(self._P_data), s.C_product(self._C_data)
         self.P_dot, self.C_dot, self.Ct_dot = P.dot, C.dot, C.tdot
-        self.compact_arrays: tuple[Array, Array] | None = None
-        self.direct = False
+        self.compact: CompactMatrices | None = None
         if s.P_is_diagonal and (s.C_is_full or not s.C.shape[0]):
             rows = self.sparse_rows().toarray()
-            diagonal = self.sparse_P().diagonal()
-            self.compact_arrays = diagonal, np.concatenate([rows.ravel(), self.D, self.E])
-            self.direct = len(rows) <= FEW_ROWS and bool(diagonal.min() > CURVED)
+            self.compact = compact_matrices(self.sparse_P().diagonal(), rows, self.D, self.E, self.c, s.n_eq)
         self.has_curvature = bool(P_data.any())
         self._squares: Product | None = None
         self._rows: tuple[Matrix | None, Matrix | None] | None = None

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from ..errors import InfeasibleError, NonConvexError, NonFiniteError, ProblemError, ShapeError
 from ..matrices import DenseSystem, System
+from ..matrices.compact import CompactMatrices
+from ..matrices.dense import SMALL_VARIABLES
 from ..matrices.sparse import SparsePattern, SparseStructure
+from .layout import Layout
 from .recognition import small_system, structure_of, structure_of_arguments
 from .units import ScaledVectors, scale
 
@@ -90,7 +93,8 @@ class QuadraticProgram:
             except ValueError:
                 shown = ", ".join(f"{name} {list(shape)}" for name, shape in batches.items() if shape)
                 raise ShapeError(f"batch dimensions do not broadcast together: {shown}") from None
-        self.size = math.prod(self.batch_shape)
+        self.layout = Layout(self.batch_shape, self.n, self.m, self.p, patterns)
+        self.size = self.layout.size
         self._flat: dict[str, Array] = {}
         self._index: dict[str, NDArray[np.intp] | None] = {}
         for name, array in given:
@@ -191,7 +195,7 @@ class QuadraticProgram:
 
     def unravel(self, k: int) -> tuple[int, ...]:
         """Batch index of the k-th element; () without batch dimensions."""
-        return tuple(int(i) for i in np.unravel_index(k, self.batch_shape)) if self.batch_shape else ()
+        return self.layout.unravel(k)
 
     # ---- elements --------------------------------------------------------------------------------------------------
 
@@ -226,6 +230,23 @@ class QuadraticProgram:
         index = self._index[name]
         return 0 if index is None else int(index[k])
 
+    def own_vectors(self) -> list[Array | None]:
+        """Copies of q, b, h, lb and ub, which are the program's from now on: [size, ·], [1, ·] where all share one."""
+        own: list[Array | None] = []
+        for name in ("q", "b", "h", "lb", "ub"):
+            if name not in self._flat:
+                own.append(None)
+                continue
+            index = self._index[name]
+            self._flat[name] = self._flat[name].copy() if index is None else self._flat[name][index]
+            if index is not None:
+                self._index[name] = np.arange(self.size)
+            own.append(self._flat[name])
+        if "h" in self._flat and not _surely_finite(self._flat["h"]):
+            # Without rows that have no limit, the matrices may have to be looked at again.
+            self._flat |= {name: self._flat[name].copy() for name in _MATRICES if name in self._flat}
+        return own
+
     def value(self, name: str, k: int) -> Array | None:
         """Argument of the k-th element: vector, dense matrix, or values on the pattern."""
         return self._flat[name][self.index(name, k)] if name in self._flat else None
@@ -246,20 +267,43 @@ class QuadraticProgram:
         limited = None
         if h is not None and np.isinf(h.max(initial=0.0)):
             limited = h < np.inf
+        system = self._known_system(k, limited)
+        return Element(system, self._vectors(k, system, limited), limited)
+
+    def compact(self) -> tuple[list[CompactMatrices], NDArray[np.intp]] | None:
+        """The matrices of the batch for compiled loops, each once, and which are whose; None where not."""
+        if not self.size:
+            return None
+        indices = [index for name in _MATRICES if (index := self._index.get(name)) is not None]
+        if not indices:
+            firsts, of_system = np.zeros(1, dtype=np.intp), np.zeros(self.size, dtype=np.intp)
+        else:
+            _, firsts, of_system = np.unique(np.stack(indices), axis=1, return_index=True, return_inverse=True)
+        found = []
+        for k in firsts:
+            system = self._known_system(int(k), None)
+            if system.compact is None:
+                return None
+            found.append(system.compact)
+        return found, of_system.reshape(-1)
+
+    def _known_system(self, k: int, limited: Mask | None) -> System:
         key = (
             tuple(self.index(name, k) for name in _MATRICES if name in self._flat),
             None if limited is None else limited.tobytes(),
         )
         system = self._systems.get(key)
         if system is None:
-            if self.n <= _ALWAYS_DENSE and not self.patterns:
+            if self._sparse is None and self.n <= SMALL_VARIABLES:
                 # Small matrices are recognised by their values from one call to the next.
                 P, G, A = (self.value(name, k) for name in _MATRICES)
+                if self.patterns:
+                    P, G, A = (None if name not in self._flat else self.dense_matrix(name, k) for name in _MATRICES)
                 system = small_system(P, G, A, key[1], self.precision, lambda: self._system(k, limited))
             else:
                 system = self._system(k, limited)
             self._systems[key] = system
-        return Element(system, self._vectors(k, system, limited), limited)
+        return system
 
     def _system(self, k: int, limited: Mask | None) -> System:
         """The equilibrated matrices of the k-th problem, found convex."""

@@ -15,7 +15,15 @@ from ..matrices import System
 from ..matrices.dense import SMALL_VARIABLES
 from ..matrices.sparse import SparsePattern, SparseStructure
 
-__all__ = ["LeastRecentlyUsed", "known_small_system", "small_system", "structure_of", "structure_of_arguments"]
+__all__ = [
+    "Content",
+    "LeastRecentlyUsed",
+    "known_small_system",
+    "read_content",
+    "small_system",
+    "structure_of",
+    "structure_of_arguments",
+]
 
 Array = NDArray[np.float64]
 
@@ -53,17 +61,17 @@ _structures: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
 # By the patterns of the arguments themselves, where these are the objects met before.
 _structures_by_argument: LeastRecentlyUsed[SparseStructure] = LeastRecentlyUsed(64)
 _small_systems: LeastRecentlyUsed[System] = LeastRecentlyUsed(32)
-_Content: TypeAlias = tuple[tuple[tuple[int, ...], bytes] | None, ...]
-# The latest of them: comparing the bytes of its matrices is quicker than looking them up.
-_latest_small: tuple[_Content, System | None] = ((), None)
+Content: TypeAlias = tuple[tuple[tuple[int, ...], bytes] | None, ...]
+# The latest of them once more: to compare the bytes of its matrices is quicker than to look them up.
+_latest_small: tuple[Content, System | None] = ((), None)
 
 
-def _content(P: Array | None, G: Array | None, A: Array | None) -> _Content:
+def _content(P: Array | None, G: Array | None, A: Array | None) -> Content:
     return tuple([None if part is None else (part.shape, part.tobytes()) for part in (P, G, A)])
 
 
-def known_small_system(P: Array | None, G: Array | None, A: Array | None) -> System | None:
-    """The system of these dense matrices of float64 precision, with no infinite h, if it was made before."""
+def known_small_system(P: Array | None, G: Array | None, A: Array | None) -> tuple[System, Content] | None:
+    """The system of these dense float64 matrices, with no infinite h, and their content, if it was made before."""
     if P is None or P.shape[-1] > SMALL_VARIABLES:
         return None
     global _latest_small
@@ -73,7 +81,12 @@ def known_small_system(P: Array | None, G: Array | None, A: Array | None) -> Sys
         system = _small_systems.known((*content, None, 0.0))
         if system is not None:
             _latest_small = content, system
-    return system
+    return None if system is None else (system, content)
+
+
+def read_content(content: Content) -> list[Array | None]:
+    """P, G and A once more, whatever has become of the arrays that they were given as."""
+    return [None if part is None else np.frombuffer(part[1]).reshape(part[0]) for part in content]
 
 
 def small_system(

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..program.problem import QuadraticProgram
-from .map import Sensitivities, SolutionMap
+from ..program.layout import Layout
+from .base import Sensitivities, Solution
 
 __all__ = ["argument_gradients", "solution_tangents"]
 
@@ -24,48 +24,50 @@ Array = NDArray[np.float64]
 Shape = tuple[int, ...]
 
 
-def argument_gradients(solution: SolutionMap, found: Sensitivities, wanted: dict[str, Shape]) -> dict[str, Array]:
+def argument_gradients(solved: Solution, found: Sensitivities, wanted: dict[str, Shape]) -> dict[str, Array]:
     """Gradients of the wanted arguments, summed over the batch dimensions that their shapes given here do not have."""
-    program, x, v, s, p = solution.program, solution.x, found.v, found.s, solution.program.p
-    y = solution.multipliers() if "G" in wanted or "A" in wanted else None
+    layout, x, v, s, p = solved.layout, solved.x, found.v, found.s, solved.layout.p
+    y = solved.multipliers() if "G" in wanted or "A" in wanted else None
     out: dict[str, Array] = {}
     for name, shape in wanted.items():
         if name == "q":
-            out[name] = _sum_to(program, shape, -v)
+            out[name] = _sum_to(layout, shape, -v)
         elif name == "P":
-            out[name] = -0.5 * (_outer(program, name, shape, v, x) + _outer(program, name, shape, x, v))
+            out[name] = -0.5 * (_outer(layout, name, shape, v, x) + _outer(layout, name, shape, x, v))
         elif name in ("A", "G"):
             assert y is not None
             rows = slice(0, p) if name == "A" else slice(p, None)
-            out[name] = -(_outer(program, name, shape, y[:, rows], v) + _outer(program, name, shape, s[:, rows], x))
+            out[name] = -(_outer(layout, name, shape, y[:, rows], v) + _outer(layout, name, shape, s[:, rows], x))
         elif name in ("b", "h"):
-            out[name] = _sum_to(program, shape, s[:, :p] if name == "b" else s[:, p:])
+            out[name] = _sum_to(layout, shape, s[:, :p] if name == "b" else s[:, p:])
         else:
-            out[name] = _sum_to(program, shape, solution.split_between_bounds(found.s_box)[name == "ub"])
+            out[name] = _sum_to(layout, shape, solved.split_between_bounds(found.s_box)[name == "ub"])
     return out
 
 
-def _outer(program: QuadraticProgram, name: str, shape: Shape, left: Array, right: Array) -> Array:
+def _outer(layout: Layout, name: str, shape: Shape, left: Array, right: Array) -> Array:
     """Σ left rightᵀ in the layout of a matrix argument: all of it, or its pattern only."""
-    alone = all(length == 1 for length in shape[: len(shape) - (1 if name in program.patterns else 2)])
-    if name in program.patterns:
-        pattern = program.patterns[name]
+    alone = all(length == 1 for length in shape[: len(shape) - (1 if name in layout.patterns else 2)])
+    if name in layout.patterns:
+        pattern = layout.patterns[name]
         if alone:
             total: Array = np.einsum("ki,ki->i", left[:, pattern.rows], right[:, pattern.indices])
             return total.reshape(shape)
-        return _sum_to(program, shape, left[:, pattern.rows] * right[:, pattern.indices])
+        return _sum_to(layout, shape, left[:, pattern.rows] * right[:, pattern.indices])
     if alone:
-        return (left.T @ right).reshape(shape)
-    return _sum_to(program, shape, left[:, :, None] * right[:, None, :])
+        # Not by BLAS, whose sums over a batch may depend on the number of its threads.
+        summed: Array = np.einsum("ki,kj->ij", left, right)
+        return summed.reshape(shape)
+    return _sum_to(layout, shape, left[:, :, None] * right[:, None, :])
 
 
-def _sum_to(program: QuadraticProgram, shape: Shape, full: Array) -> Array:
+def _sum_to(layout: Layout, shape: Shape, full: Array) -> Array:
     """Sum [size, *core] over the batch dimensions along which an argument of this shape was broadcast."""
-    if program.size == 1:
+    if layout.size == 1:
         return full.reshape(shape)
     core = full.shape[1:]
     own = shape[: len(shape) - len(core)]
-    batch = program.batch_shape
+    batch = layout.batch_shape
     full = full.reshape(batch + core)
     lead = len(batch) - len(own)
     axes = tuple(range(lead)) + tuple(lead + i for i, length in enumerate(own) if length == 1 and batch[lead + i] != 1)
@@ -73,25 +75,25 @@ def _sum_to(program: QuadraticProgram, shape: Shape, full: Array) -> Array:
     return total.reshape(shape)
 
 
-def solution_tangents(solution: SolutionMap, tangents: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
+def solution_tangents(solved: Solution, tangents: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
     """Tangents of x, y, z and z_box [size, ·] along tangents of the arguments, each in the shape of its argument."""
-    program = solution.program
-    size, n, m, p = program.size, program.n, program.m, program.p
+    layout = solved.layout
+    size, n, m, p = layout.size, layout.n, layout.m, layout.p
 
     def spread(name: str) -> Array:
         """The tangent of a vector argument, or of the values of a matrix, for each element."""
         tangent = tangents[name]
-        core = tangent.ndim - (1 if name in program.patterns or name not in ("P", "G", "A") else 2)
-        shape = program.batch_shape + tangent.shape[core:]
+        core = tangent.ndim - (1 if name in layout.patterns or name not in ("P", "G", "A") else 2)
+        shape = layout.batch_shape + tangent.shape[core:]
         spread_out: Array = np.broadcast_to(tangent, shape).reshape(size, *tangent.shape[core:])
         return spread_out
 
     def times(name: str, vector: Array, *, transpose: bool = False) -> Array:
         values = spread(name)
-        if name not in program.patterns:
+        if name not in layout.patterns:
             product: Array = np.einsum("kij,ki->kj" if transpose else "kij,kj->ki", values, vector)
             return product
-        pattern = program.patterns[name]
+        pattern = layout.patterns[name]
         matrices = (pattern.matrix(np.ascontiguousarray(row)) for row in values)
         return np.stack([(M.T if transpose else M) @ row for M, row in zip(matrices, vector, strict=True)])
 
@@ -100,16 +102,15 @@ def solution_tangents(solution: SolutionMap, tangents: dict[str, Array]) -> tupl
     if "q" in tangents:
         g += spread("q")
     if "P" in tangents:
-        g += 0.5 * (times("P", solution.x) + times("P", solution.x, transpose=True))
-    y = solution.multipliers()
+        g += 0.5 * (times("P", solved.x) + times("P", solved.x, transpose=True))
+    y = solved.multipliers()
     for name, rows in (("A", slice(0, p)), ("G", slice(p, None))):
         if name in tangents:
             g += times(name, y[:, rows], transpose=True)
-            d[:, rows] -= times(name, solution.x)
+            d[:, rows] -= times(name, solved.x)
     for name, rows in (("b", slice(0, p)), ("h", slice(p, None))):
         if name in tangents:
             d[:, rows] += spread(name)
-    found = solution.tangent(
-        g, d, spread("lb") if "lb" in tangents else None, spread("ub") if "ub" in tangents else None
-    )
+    bounds = [spread(name) if name in tangents else None for name in ("lb", "ub")]
+    found = solved.tangent(g, d, *bounds, of_rows=not tangents.keys() <= {"P", "q"})
     return found.v, found.s[:, :p], found.s[:, p:], found.s_box

@@ -7,8 +7,8 @@ tangent: the same factor again (Algorithm 1 of the paper with the exact refineme
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +23,17 @@ from ..options import Options, Timings
 from ..program.problem import Element, QuadraticProgram
 from ..program.units import shrunk
 from ..solvers.base import RawSolution
+from .base import TRUSTED, Sensitivities, shares_of_bounds
 from .diagnosis import explain_failure
-from .search import find_point
+from .search import Settle, find_point
 
-__all__ = ["TRUSTED", "Sensitivities", "SolutionMap", "SolvedElement"]
+__all__ = ["SolutionMap", "SolvedElement"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 # How often the unit of x may be reduced before a solution near zero is believed to be zero.
 _RESCALINGS = 8
-# A refined sensitivity with a larger relative residual than this is not one.
-TRUSTED = 1e-9
 # Orthogonal factorisation of the whole KKT matrix is tried up to this many unknowns.
 _LEAST_SQUARES_SIZE = 800
 # A loss sees an undetermined direction if more than this share of its gradient lies along it.
@@ -53,64 +52,65 @@ class SolvedElement:
     all_rows: ActiveRows | None = None
     plugin_y: Array | None = None
     plugin_lower: Array | None = None
-    are_rows_checked: bool = False
+    depends: bool | None = None
 
 
-@dataclass(slots=True)
-class Sensitivities:
-    """v (n), s (p + m) and s_box (n), each with the batch in front, unscaled."""
-
-    v: Array
-    s: Array
-    s_box: Array
-
-
-@dataclass(slots=True)
 class SolutionMap:
-    """A solved batch: results in the user's units and the linear maps of its derivatives."""
+    """A batch solved one by one: results in the user's units and the linear maps of the derivatives.
 
-    program: QuadraticProgram
-    options: Options
-    x: Array
-    y: Array
-    z: Array
-    z_box: Array
-    timings: Timings = field(default_factory=Timings)
-    warnings: list[DifferentiabilityWarning] = field(default_factory=list)
-    elements: list[SolvedElement] = field(default_factory=list)
+    Parameters
+    ----------
+    program : QuadraticProgram
+    options : Options
+    results : tuple of array, optional
+        Where x, y, z and z_box [size, ·] are written; the elements that are not solved here are left alone.
+    """
+
+    def __init__(
+        self, program: QuadraticProgram, options: Options, results: tuple[Array, Array, Array, Array] | None = None
+    ) -> None:
+        self.program, self.options, self.layout = program, options, program.layout
+        size, n, m, p = program.size, program.n, program.m, program.p
+        if results is None:
+            results = np.empty((size, n)), np.empty((size, p)), np.zeros((size, m)), np.zeros((size, n))
+        self.x, self.y, self.z, self.z_box = results
+        self.timings = Timings()
+        self.warnings: list[DifferentiabilityWarning] = []
+        self.elements: dict[int, SolvedElement] = {}
+        self.direct = np.zeros(size, dtype=np.bool_)
 
     @classmethod
     def solve(cls, program: QuadraticProgram, options: Options) -> SolutionMap:
         """Solve every element; raises the error of the first that has no solution, naming it."""
-        size, n, m, p = program.size, program.n, program.m, program.p
-        out = cls(
-            program,
-            options,
-            np.empty((size, n)),
-            np.empty((size, p)),
-            np.zeros((size, m)),
-            np.zeros((size, n)),
-        )
-        for k in range(size):
-            out._solve_element(k)
+        out = cls(program, options)
+        for k in range(program.size):
+            out.solve_element(k)
         return out
+
+    @property
+    def iterations(self) -> NDArray[np.int64]:
+        """Iterations of the black box."""
+        return np.array([self.elements[k].iterations for k in range(self.program.size)], dtype=np.int64)
 
     # ---- forward ---------------------------------------------------------------------------------------------------
 
-    def _solve_element(self, k: int) -> None:
+    def solve_element(self, k: int, settle: Callable[[Element], Settle] | None = None) -> None:
+        """Solve the k-th element, unless ``settle``, told of it, takes one of the solver's points."""
         start = time.perf_counter()
         element = self.program.element(k)
         self.timings.prepare += time.perf_counter() - start
-        point, raw = self._find_point(k, element)
+        point, raw = self._find_point(k, element, settle)
         for _ in range(_RESCALINGS):
             # Measured against a unit that is far too large, any point near zero looks exact.
-            smaller = shrunk(element.vectors, largest(point.x))
+            smaller = None if point is None else shrunk(element.vectors, largest(point.x))
             if smaller is None:
                 break
             element = replace(element, vectors=smaller)
-            point, raw = self._find_point(k, element)
+            point, raw = self._find_point(k, element, settle)
+        if point is None:
+            return
         start = time.perf_counter()
-        certificate = point.certificate or certify(element.system, element.vectors, point)
+        certificate = certify(element.system, element.vectors, point)
         if not certificate.worst <= self.options.tolerance:
             at, rounding = self.program.unravel(k), self.program.limits_precision
             explain_failure(element.system, element.vectors, at, precision=rounding, final=True)
@@ -120,7 +120,7 @@ class SolutionMap:
                 f"tolerance {self.options.tolerance:.0e}: loosen tolerance= or choose another solver=",
                 batch_element=at,
             )
-        self.elements.append(SolvedElement(element, point, certificate, raw.iterations))
+        self.elements[k] = SolvedElement(element, point, certificate, raw.iterations)
         self._store(k, element, point)
         if not point.polished and self.options.polish:
             self._warn(DifferentiabilityWarning("not polished", self.program.unravel(k)))
@@ -128,9 +128,29 @@ class SolutionMap:
             self._warn_about_weak_rows(k, element, point)
         self.timings.polish += time.perf_counter() - start
 
-    def _find_point(self, k: int, element: Element) -> tuple[Point, RawSolution]:
+    def _find_point(
+        self, k: int, element: Element, settle: Callable[[Element], Settle] | None
+    ) -> tuple[Point | None, RawSolution]:
+        told = None if settle is None else settle(element)
         at, rounding = self.program.unravel(k), self.program.limits_precision
-        return find_point(element.system, element.vectors, self.options, self.timings, at, rounding)
+        return find_point(element.system, element.vectors, self.options, self.timings, at, rounding, told)
+
+    def adopt(self, k: int, signs: tuple[Mask, Mask, Mask]) -> None:
+        """Take over an element that was solved elsewhere, strictly active at these rows, lower and upper bounds."""
+        element = self.program.element(k)
+        system, vectors, (rows, lower, upper) = element.system, element.vectors, signs
+        own_y = np.concatenate([self.y[k], self.z[k]])
+        if element.limited is not None:
+            stays = np.concatenate([np.ones(self.program.p, dtype=bool), element.limited])
+            rows, own_y = rows[stays], own_y[stays]
+        x, back = self.x[k] / (vectors.alpha * system.D), vectors.alpha / vectors.c
+        y, z_box = own_y / (back * system.E), self.z_box[k] * system.D / back
+        slack = vectors.d - system.C_dot(x) if vectors.d.size else vectors.d
+        if vectors.lb is None and vectors.ub is None:
+            point = Point(x, y, None, rows, None, None, slack, polished=True)
+        else:
+            point = Point(x, y, z_box, rows, lower, upper, slack, polished=True)
+        self.elements[k] = SolvedElement(element, point, certify(system, vectors, point), 0)
 
     def _store(self, k: int, element: Element, point: Point) -> None:
         system, vectors, p = element.system, element.vectors, self.program.p
@@ -171,26 +191,26 @@ class SolutionMap:
             named = tuple(int(limited[i - p]) for i in rows)
             self._warn(DifferentiabilityWarning("weakly active", self.program.unravel(k), named, tuple(bounds)))
 
-    def warn_about_dependent_rows(self) -> None:
-        """For derivatives with respect to the rows or to what limits them: where these depend on one another."""
+    def warn_about_dependent_rows(self, k: int) -> bool:
+        """For derivatives with respect to rows or to what limits them: whether these depend on one another."""
+        one = self.elements[k]
         if self.options.penalty is not None:
-            return
-        p = self.program.p
-        for k, one in enumerate(self.elements):
-            if one.are_rows_checked and not self.options.strict:
-                continue
-            one.are_rows_checked = True
+            return False
+        if one.depends is None or self.options.strict:
             found = dependent_rows(one.element.system, self._derivative_rows(k))
+            one.depends = found is not None
             if found is not None:
+                p = self.program.p
                 limited = one.element.numbers_of_limited(self.program.m)
                 rows, equalities = limited[found[p:]].tolist(), np.flatnonzero(found[:p]).tolist()
                 at = self.program.unravel(k)
                 self._warn(DifferentiabilityWarning("dependent", at, tuple(rows), equalities=tuple(equalities)))
+        return one.depends
 
     # ---- derivatives -----------------------------------------------------------------------------------------------
 
     def _derivative_rows(self, k: int) -> ActiveRows:
-        """The active set of the derivative at element k, of strictly active rows only; made and factored once."""
+        """The active set of the derivative: strictly active rows only; made and factored once an element."""
         one = self.elements[k]
         if one.derivative_rows is None:
             system, point = one.element.system, one.point
@@ -254,7 +274,7 @@ class SolutionMap:
         if found.residual <= TRUSTED:
             return found
         if one.point.weak:
-            # Without the weakly active rows the solution is not determined: count them as active.
+            # Left out, the weakly active rows leave the solution undetermined: hold them.
             if one.all_rows is None:
                 one.all_rows = one.point.active or factor_active_set(system, one.point.rows, one.point.at_bound)
             with_all = refine(system, one.all_rows, g, d, d_box)
@@ -290,52 +310,78 @@ class SolutionMap:
         return found
 
     def adjoint(
-        self, x_bar: Array | None, y_bar: Array | None, z_bar: Array | None, z_box_bar: Array | None
+        self,
+        x_bar: Array | None,
+        y_bar: Array | None,
+        z_bar: Array | None,
+        z_box_bar: Array | None,
+        *,
+        of_rows: bool,
     ) -> Sensitivities:
-        """Solve K[v; s; s_box] = [x̄; ȳ, z̄; z̄_box] on the active rows of every element."""
-        start = time.perf_counter()
-        size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
-        out = Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
-        for k in range(size):
-            element = self.elements[k].element
-            system, c = element.system, element.vectors.c
-            g = -c * system.D * x_bar[k] if x_bar is not None else np.zeros(n)
-            d = None
-            if y_bar is not None or z_bar is not None:
-                d = np.zeros(system.E.size)
-            if d is not None and y_bar is not None:
-                d[:p] = system.E[:p] * y_bar[k]
-            if d is not None and z_bar is not None and m:
-                d[p:] = system.E[p:] * (z_bar[k] if element.limited is None else z_bar[k, element.limited])
-            d_box = z_box_bar[k] / system.D if z_box_bar is not None else None
-            self._write(out, k, self._sensitivity(k, g, d, d_box))
-        self.timings.sensitivity += time.perf_counter() - start
+        out = self._no_sensitivities()
+        for k in self.elements:
+            if of_rows:
+                self.warn_about_dependent_rows(k)
+            self.write_adjoint(out, k, x_bar, y_bar, z_bar, z_box_bar)
         return out
 
-    def tangent(self, g: Array, d: Array, d_lower: Array | None, d_upper: Array | None) -> Sensitivities:
-        """Solve K[dx; ds; ds_box] = [−g; d; d_bound] for perturbations g of stationarity, d of rows and of bounds."""
+    def write_adjoint(
+        self,
+        out: Sensitivities,
+        k: int,
+        x_bar: Array | None,
+        y_bar: Array | None,
+        z_bar: Array | None,
+        z_box_bar: Array | None,
+    ) -> None:
+        """The adjoint of one element; cotangents [size, ·]."""
         start = time.perf_counter()
-        size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
-        out = Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
-        for k in range(size):
-            element, point = self.elements[k].element, self.elements[k].point
-            system, c = element.system, element.vectors.c
-            stays = d[k] if element.limited is None else np.concatenate([d[k, :p], d[k, p:][element.limited]])
-            d_box = None
-            if point.lower is not None and point.upper is not None:
-                d_box = np.zeros(n)
-                self._derivative_rows(k)
-                share, fixed = self.elements[k].plugin_lower, element.vectors.fixed
-                of_lower = point.lower.astype(np.float64) if share is None else share
-                of_upper = point.upper.astype(np.float64) if share is None else 1.0 - share
-                if fixed is not None:
-                    of_lower, of_upper = np.where(fixed, 0.5, of_lower), np.where(fixed, 0.5, of_upper)
-                for weight, change in ((of_lower, d_lower), (of_upper, d_upper)):
-                    if change is not None:
-                        d_box += np.where(weight > 0.0, weight * change[k], 0.0) / system.D
-            self._write(out, k, self._sensitivity(k, c * system.D * g[k], system.E * stays, d_box))
+        n, m, p = self.program.n, self.program.m, self.program.p
+        element = self.elements[k].element
+        system, c = element.system, element.vectors.c
+        g = -c * system.D * x_bar[k] if x_bar is not None else np.zeros(n)
+        d = None
+        if y_bar is not None or z_bar is not None:
+            d = np.zeros(system.E.size)
+        if d is not None and y_bar is not None:
+            d[:p] = system.E[:p] * y_bar[k]
+        if d is not None and z_bar is not None and m:
+            d[p:] = system.E[p:] * (z_bar[k] if element.limited is None else z_bar[k, element.limited])
+        d_box = z_box_bar[k] / system.D if z_box_bar is not None else None
+        self._write(out, k, self._sensitivity(k, g, d, d_box))
         self.timings.sensitivity += time.perf_counter() - start
+
+    def _no_sensitivities(self) -> Sensitivities:
+        size, n, m, p = self.program.size, self.program.n, self.program.m, self.program.p
+        return Sensitivities(np.empty((size, n)), np.zeros((size, p + m)), np.zeros((size, n)))
+
+    def tangent(
+        self, g: Array, d: Array, d_lower: Array | None, d_upper: Array | None, *, of_rows: bool
+    ) -> Sensitivities:
+        out = self._no_sensitivities()
+        for k in self.elements:
+            if of_rows:
+                self.warn_about_dependent_rows(k)
+            self.write_tangent(out, k, g, d, d_lower, d_upper)
         return out
+
+    def write_tangent(
+        self, out: Sensitivities, k: int, g: Array, d: Array, d_lower: Array | None, d_upper: Array | None
+    ) -> None:
+        """The tangent of one element; perturbations [size, ·]."""
+        start = time.perf_counter()
+        p = self.program.p
+        element, point = self.elements[k].element, self.elements[k].point
+        system, c = element.system, element.vectors.c
+        stays = d[k] if element.limited is None else np.concatenate([d[k, :p], d[k, p:][element.limited]])
+        d_box = None
+        if point.lower is not None and point.upper is not None:
+            d_box = np.zeros(system.D.size)
+            for weight, change in zip(self._shares(k), (d_lower, d_upper), strict=True):
+                if change is not None:
+                    d_box += np.where(weight > 0.0, weight * change[k], 0.0) / system.D
+        self._write(out, k, self._sensitivity(k, c * system.D * g[k], system.E * stays, d_box))
+        self.timings.sensitivity += time.perf_counter() - start
 
     def _write(self, out: Sensitivities, k: int, found: KKTSolution) -> None:
         element, p = self.elements[k].element, self.program.p
@@ -351,27 +397,29 @@ class SolutionMap:
         if found.s_box is not None:
             np.divide(found.s_box, c * system.D, out=out.s_box[k])
 
+    def _shares(self, k: int) -> tuple[Array, Array]:
+        """The shares of what holds each variable that belong to its lower and to its upper bound."""
+        self._derivative_rows(k)
+        one = self.elements[k]
+        lower, upper, share = one.point.lower, one.point.upper, one.plugin_lower
+        if lower is None or upper is None:
+            return np.zeros(self.program.n), np.zeros(self.program.n)
+        if share is not None:
+            return shares_of_bounds(share, 1.0 - share, one.element.vectors.fixed)
+        return shares_of_bounds(lower.astype(np.float64), upper.astype(np.float64), one.element.vectors.fixed)
+
     def split_between_bounds(self, s_box: Array) -> tuple[Array, Array]:
-        """The parts of s_box [size, n] that belong to lb and to ub."""
         of_lower, of_upper = np.zeros_like(s_box), np.zeros_like(s_box)
-        for k, one in enumerate(self.elements):
-            lower, upper, share = one.point.lower, one.point.upper, one.plugin_lower
-            if lower is None or upper is None:
-                continue
-            of_lower[k] = np.where(lower, s_box[k], 0.0) if share is None else share * s_box[k]
-            of_upper[k] = np.where(upper, s_box[k], 0.0) if share is None else (1.0 - share) * s_box[k]
-            fixed = one.element.vectors.fixed
-            if fixed is not None:
-                # Both bounds of a fixed variable hold it: each gets half.
-                of_lower[k, fixed] = of_upper[k, fixed] = 0.5 * s_box[k, fixed]
+        for k in self.elements:
+            lower, upper = self._shares(k)
+            of_lower[k], of_upper[k] = lower * s_box[k], upper * s_box[k]
         return of_lower, of_upper
 
     def multipliers(self) -> Array:
-        """Multipliers [size, p + m] that enter the gradients of the rows: the exact ones, or the plug-in's."""
         y = np.concatenate([self.y, self.z], axis=1)
         if self.options.penalty is not None and not self.options.penalty.prune:
             p = self.program.p
-            for k, one in enumerate(self.elements):
+            for k, one in self.elements.items():
                 self._derivative_rows(k)
                 assert one.plugin_y is not None
                 limited = slice(None) if one.element.limited is None else one.element.limited
@@ -379,8 +427,7 @@ class SolutionMap:
         return y
 
     def certificates(self) -> Mapping[str, Array]:
-        """Residuals of every element, by name."""
         return {
-            name: np.array([getattr(one.certificate, name) for one in self.elements])
+            name: np.array([getattr(self.elements[k].certificate, name) for k in range(self.program.size)])
             for name in ("primal", "dual", "gap")
         }

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import QPError, SolverError
-from ..kkt.active_set import Point, guess_active, polish, polish_compact
+from ..kkt.active_set import Point, guess_active, polish
 from ..matrices import System
 from ..options import Options, Timings
 from ..program.units import ScaledVectors
 from ..solvers.base import RawSolution, SolverProblem, Status
 from .diagnosis import explain_failure
 
-__all__ = ["FAR", "find_point", "first_tolerance", "for_solver"]
+__all__ = ["FAR", "find_point", "for_solver"]
 
 Array = NDArray[np.float64]
+# Whether a point (x, y, z_box) of a program with these vectors, found in so many iterations, led to its solution.
+Settle = Callable[[ScaledVectors, Array, Array, Array | None, int], bool]
 
-# The accuracies that a solver is asked for, one after the other, until a polish is accepted.  For compact programs the
-# first is rough: it tells most active sets, and correcting the others costs less than another iteration of the solver.
-# The others are shares of the tolerance that the certificate must meet, but nothing finer than _FINEST.
+# Where compiled loops will polish the point, the solver is first asked for one of this accuracy: that tells
+# most active sets, and to correct the others costs less than an iteration.  Else, and after a rejected polish, for a
+# tenth of the tolerance that the certificate must meet, and then for less.
 _ROUGH = 1e-5
 _SHARE = 1e-1
 _SHARES = (_SHARE, 1e-3, 1e-5)
@@ -30,15 +33,10 @@ _FINEST = 1e-13
 FAR = 1e8
 
 
-def first_tolerance(options: Options) -> float:
-    """What the solver is asked for at first, where the point of a compact program will be polished."""
-    return max(_ROUGH, _SHARE * options.tolerance)
-
-
-def _asked_tolerances(options: Options, *, compact: bool) -> list[float]:
+def _asked_tolerances(options: Options, *, rough: bool) -> list[float]:
     """What the solver is asked for, one after the other, until a point is accepted."""
     asked = [max(share * options.tolerance, _FINEST) for share in _SHARES]
-    return [_ROUGH, *asked] if compact and asked[0] < _ROUGH else asked
+    return [_ROUGH, *asked] if rough and asked[0] < _ROUGH else asked
 
 
 def find_point(
@@ -48,21 +46,15 @@ def find_point(
     timings: Timings,
     batch_element: tuple[int, ...],
     precision: float = 0.0,
-) -> tuple[Point, RawSolution]:
+    settle: Settle | None = None,
+) -> tuple[Point | None, RawSolution]:
     """The polished point of one scaled program, or the solver's where no polish is accepted.
 
     ``precision``: relative rounding with which the limits are known, if they came in lower precision than float64.
+    ``settle`` is shown each of the solver's points first; None in place of a point where it took one.
     """
-    if options.direct and system.direct and options.polish:
-        start = time.perf_counter()
-        point = polish_compact(system, vectors)
-        timings.polish += time.perf_counter() - start
-        if point is not None and point.certificate is not None and point.certificate.worst <= options.tolerance:
-            point.direct = True
-            return point, RawSolution(point.x, iterations=1 + point.corrections)
     problem = for_solver(system, vectors)
-    compact = system.compact_arrays is not None and options.polish
-    for tolerance in _asked_tolerances(options, compact=compact):
+    for tolerance in _asked_tolerances(options, rough=settle is not None):
         start = time.perf_counter()
         try:
             raw = options.solver(problem, tolerance)
@@ -75,10 +67,11 @@ def find_point(
         start = time.perf_counter()
         raw = _unscale_duals(raw, problem, vectors)
         y = np.concatenate([raw.y, raw.z]) if raw.z.size else raw.y
-        point = polish_compact(system, vectors, raw.x, y, raw.z_box) if compact else None
-        if point is None:
-            guess = guess_active(system, vectors, raw.x, y, raw.z_box)
-            point = polish(system, vectors, guess) if options.polish and np.isfinite(raw.x).all() else None
+        if settle is not None and settle(vectors, raw.x, y, raw.z_box, raw.iterations):
+            timings.polish += time.perf_counter() - start
+            return None, raw
+        guess = guess_active(system, vectors, raw.x, y, raw.z_box)
+        point = polish(system, vectors, guess) if options.polish and np.isfinite(raw.x).all() else None
         timings.polish += time.perf_counter() - start
         if point is not None:
             return point, raw

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from quadratic_programs import call_layer, check_same, random_limits, solve_and_differentiate
 
 from dxpp_core import solve_qp
-from dxpp_core.matrices.compact import CompactFactor
 from dxpp_core.reference import reduced_kkt_gradients
+from dxpp_core.solution.compiled import CompiledSolution
 
 F64 = torch.float64
 
@@ -39,8 +39,8 @@ def _program(seed: int, n: int, m: int, p: int, bounds: str, flat: bool) -> dict
 
 
 def _is_compiled(data: dict[str, Any], **options: Any) -> bool:
-    active = call_layer(data, **options).map().elements[0].point.active
-    return active is not None and isinstance(active.factor, CompactFactor)
+    solution = call_layer(data, **options).solution
+    return isinstance(solution, CompiledSolution) and bool(solution.compiled.all())
 
 
 def _projection(n: int) -> dict[str, Any]:

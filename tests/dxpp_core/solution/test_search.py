@@ -108,11 +108,11 @@ def test_the_solver_is_called_only_where_it_is_needed(monkeypatch: pytest.Monkey
     on_it[:2] = 0.5
     one = torch.ones(12, dtype=F64)
     rows = {"G": torch.rand(9, 12, dtype=F64, generator=torch.Generator().manual_seed(0)), "h": 9.0 * one[:9]}
+    assert _is_direct(solve_qp(**_projection(point, **rows)))
     for data in (
         _projection(on_it),
         _projection(point, b=-one[:1]),
         _projection(point, P=torch.diag(one - one * (torch.arange(12) == 3))),
-        _projection(point, **rows),
     ):
         for _ in range(2):
             with pytest.raises(CalledError):

@@ -1,6 +1,4 @@
-"""Small dense programs take a short way through compiled loops: what they find is what the general way finds.
-
-The general way meets every program first; the short one takes those whose matrices are known by then."""
+"""Small dense programs are solved by compiled loops: what they find is what the general way finds."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from dxpp_core import (
     solve_qp,
 )
 from dxpp_core.kkt.penalty import PluginPenalty
-from dxpp_core.solution.small import SmallSolution
+from dxpp_core.solution.compiled import CompiledSolution
 from dxpp_core.solvers import RawSolution, SolverProblem, find_solver
 
 Array = NDArray[np.float64]
@@ -65,8 +63,9 @@ def _simplex(n: int = 6, seed: int = 0) -> dict[str, torch.Tensor]:
     return data
 
 
-def _takes_the_short_way(data: dict[str, torch.Tensor], **options: Any) -> bool:
-    return isinstance(call_layer(data, **options).solution, SmallSolution)
+def _is_compiled(data: dict[str, torch.Tensor], **options: Any) -> bool:
+    solution = call_layer(data, **options).solution
+    return isinstance(solution, CompiledSolution) and bool(solution.compiled.all())
 
 
 def _wrong(name: str, value: float) -> dict[str, torch.Tensor]:
@@ -87,25 +86,25 @@ def _wrong(name: str, value: float) -> dict[str, torch.Tensor]:
 def test_all_ways_find_the_same(seed: int, n: int, m: int, p: int, bounds: str) -> None:
     data = _program(seed, n, m, min(p, n - 1), bounds)
     ways = [solve_and_differentiate(data, seed, solver=solver) for solver in ("auto", "auto", "piqp")]
-    general = solve_and_differentiate(data, seed, solver="piqp", others=49)
+    general = solve_and_differentiate(data, seed, solver="piqp", others=151)
     for way in ways:
         check_same(way, general)
 
 
-def test_known_matrices_take_the_short_way() -> None:
+def test_small_programs_are_compiled() -> None:
     data = _simplex()
-    assert _takes_the_short_way(data)
-    assert _takes_the_short_way(data | {"q": torch.nn.Parameter(data["q"])})
-    assert _takes_the_short_way(data | {"q": torch.stack([data["q"], data["q"]], 1)[:, 0]})
+    assert _is_compiled(data)
+    assert _is_compiled(data | {"q": torch.nn.Parameter(data["q"])})
+    assert _is_compiled(data | {"q": torch.stack([data["q"], data["q"]], 1)[:, 0]})
 
 
 @pytest.mark.parametrize("asked", [{"penalty": PluginPenalty()}, {"polish": False}])
 def test_what_asks_for_more_takes_the_general_way(asked: dict[str, Any]) -> None:
-    assert not _takes_the_short_way(_simplex(), **asked)
+    assert not _is_compiled(_simplex(), **asked)
 
 
 @pytest.mark.parametrize("other", ["float32", "sparse", "batch"])
-def test_other_tensors_take_the_general_way(other: str) -> None:
+def test_tensors_of_other_kinds_are_compiled_too(other: str) -> None:
     data = _simplex()
     if other == "float32":
         data = {name: tensor.to(torch.float32) for name, tensor in data.items()}
@@ -113,7 +112,7 @@ def test_other_tensors_take_the_general_way(other: str) -> None:
         data["P"] = data["P"].to_sparse()
     else:
         data["q"] = torch.stack([data["q"], -data["q"]])
-    assert not _takes_the_short_way(data)
+    assert _is_compiled(data)
 
 
 @pytest.mark.parametrize("name", ["q", "b", "h", "lb", "ub"])
@@ -175,7 +174,7 @@ def test_all_that_a_solution_tells_is_there(solver: str) -> None:
     data = _simplex()
     data["q"].requires_grad_()
     found = solve_qp(**data, solver=solver)
-    assert _takes_the_short_way(data, direct=solver == "auto")
+    assert _is_compiled(data, direct=solver == "auto")
     found.x[0].backward()
     assert found.certificate.worst <= 1e-12
     assert found.warnings == ()

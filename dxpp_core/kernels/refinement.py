@@ -1,7 +1,6 @@
-"""Refinement and adjoint of a compact program, compiled: NumPy's calls cost more than such numbers.
+"""Refinement of a KKT system with one factor of the penalty Hessian, compiled.
 
-Compact is what is small and dense (P an array of two dimensions), or has a diagonal P (one dimension) and a few full
-rows.  The mathematics is that of :mod:`dxpp_core.kkt.refinement`, for the plain case alone: refinement converges.
+The mathematics is that of :mod:`dxpp_core.kkt.refinement`, for the plain case alone: refinement converges.
 """
 
 from __future__ import annotations
@@ -9,21 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import compiled, inner
+from ..compilation import inner
 from .hessian import solve_hessian
 from .linear_algebra import largest, times, times_transposed
 
-__all__ = [
-    "EXACT",
-    "differentiate_compact",
-    "factor_size",
-    "iterate",
-    "refine_compact",
-    "room_for",
-    "solve_compact",
-    "state_size",
-    "unpack",
-]
+__all__ = ["EXACT", "iterate", "refine", "room_for"]
 
 _Array = NDArray[np.float64]
 _Mask = NDArray[np.bool_]
@@ -34,30 +23,10 @@ _PROGRESS = 0.25
 EXACT = 2.0 * float(np.finfo(np.float64).eps)
 
 
+@inner
 def room_for(n: int, m: int) -> int:
-    """Numbers of the scratch that the kernels work in."""
+    """Numbers of the scratch that refinement works in."""
     return 4 * n + 4 * m
-
-
-def state_size(P: _Array, m: int) -> int:
-    """Numbers of what `settle` leaves behind, its scratch included."""
-    n: int = P.shape[0]
-    return 6 * n + 5 * m + (P.size if P.ndim == 2 else n + m * m) + room_for(n, m)
-
-
-@inner
-def unpack(others: _Array, n: int, m: int) -> tuple[_Array, _Array, _Array]:
-    """C, D and E, which lie one after the other."""
-    to_D = m * n
-    return others[:to_D].reshape(m, n), others[to_D : to_D + n], others[to_D + n :]
-
-
-@inner
-def factor_size(P: _Array, m: int) -> int:
-    n: int = P.shape[0]
-    if P.ndim == 1:
-        return n + m * m
-    return n * n
 
 
 @inner
@@ -139,7 +108,7 @@ def iterate(
 
 
 @inner
-def _refine(
+def refine(
     P: _Array,
     C: _Array,
     L: _Array,
@@ -151,7 +120,11 @@ def _refine(
     d_box: _Array,
     out: _Array,
 ) -> tuple[float, float]:
-    """`refine_compact`, for other kernels."""
+    """Solve P v + Cᵀs + s_box = −g, C v = d on the rows, v = d_box on the held variables.
+
+    ``d`` and ``d_box`` may be empty, for zero.  ``out`` [2n + m + scratch] receives v, s and s_box; returns the
+    residuals of all and of the rows, relative to the terms they are made of.
+    """
     n, m = P.shape[0], C.shape[0]
     v, s, r1 = out[:n], out[n : n + m], out[n + m : 2 * n + m]
     room = out[2 * n + m :]
@@ -179,81 +152,3 @@ def _refine(
         if not held[j]:
             r1[j] = 0.0
     return size, row_size
-
-
-@compiled
-def refine_compact(
-    P: _Array,
-    C: _Array,
-    L: _Array,
-    rows: _Mask,
-    held: _Mask,
-    kappa: _Array,
-    g: _Array,
-    d: _Array,
-    d_box: _Array,
-    out: _Array,
-) -> tuple[float, float]:
-    """Solve P v + Cᵀs + s_box = −g, C v = d on the rows, v = d_box on the held variables.
-
-    ``d`` and ``d_box`` may be empty, for zero.  ``out`` [2n + m + scratch] receives v, s and s_box; returns the
-    residuals of all and of the rows, relative to the terms they are made of.
-    """
-    return _refine(P, C, L, rows, held, kappa, g, d, d_box, out)
-
-
-@compiled
-def solve_compact(P: _Array, C: _Array, kappa: _Array, L: _Array, rhs: _Array) -> _Array:
-    """H⁻¹ rhs, where ``rhs`` is zero at the variables that bounds hold."""
-    out = np.empty(rhs.shape[0])
-    solve_hessian(P, C, kappa, L, rhs, out, np.empty(C.shape[0]))
-    return out
-
-
-@compiled
-def differentiate_compact(
-    P: _Array,
-    others: _Array,
-    n_eq: int,
-    c: float,
-    masks: _Mask,
-    state: _Array,
-    x_bar: _Array,
-    y_bar: _Array,
-    z_bar: _Array,
-    z_box_bar: _Array,
-    out: _Array,
-) -> float:
-    """The adjoint system for cotangents of x, y, z and z_box in the user's units; each may be empty, for zero.
-
-    ``P``, ``others``, ``masks`` and ``state`` as `settle` took and left them; ``out`` [2n + m + scratch + 2n + m]
-    receives v, s and s_box in the user's units.  Returns the residual.
-    """
-    n = P.shape[0]
-    m = masks.shape[0] - 3 * n
-    C, D, E = unpack(others, n, m)
-    rows, held = masks[:m], masks[m + 2 * n :]
-    kappa = state[2 * n + 2 * m : 2 * n + 3 * m]
-    L = state[4 * n + 4 * m : 4 * n + 4 * m + factor_size(P, m)]
-    right = out[out.shape[0] - 2 * n - m :]
-    g, d, d_box = right[:n], right[n : n + m], right[n + m :]
-    for j in range(n):
-        g[j] = -c * D[j] * x_bar[j] if x_bar.shape[0] > 0 else 0.0
-    if y_bar.shape[0] == 0 and z_bar.shape[0] == 0:
-        d = d[:0]
-    for i in range(d.shape[0]):
-        if i < n_eq:
-            d[i] = E[i] * y_bar[i] if y_bar.shape[0] > 0 else 0.0
-        else:
-            d[i] = E[i] * z_bar[i - n_eq] if z_bar.shape[0] > 0 else 0.0
-    if z_box_bar.shape[0] == 0:
-        d_box = d_box[:0]
-    for j in range(d_box.shape[0]):
-        d_box[j] = z_box_bar[j] / D[j]
-    size, _ = _refine(P, C, L, rows, held, kappa, g, d, d_box, out)
-    for j in range(n):
-        out[j] *= D[j]
-        out[n + m + j] /= c * D[j]
-    for i in range(m):
-        out[n + i] *= E[i] / c
-    return size
