@@ -1,8 +1,9 @@
 """A differentiable QP layer for PyTorch: any black-box solver forward, one factor of a penalty Hessian backward.
 
 Public are the names below and these modules: :mod:`dxpp_core.errors`; :mod:`dxpp_core.solvers`, for authors of a
-solver; :mod:`dxpp_core.compilation` and :mod:`dxpp_core.tracing`, decorators for compiled kernels and for layers that
-call them; :mod:`dxpp_core.reference`, slow and plain gradients to compare with; and ``python -m dxpp_core.benchmark``.
+solver; :mod:`dxpp_core.compilation`, :mod:`dxpp_core.threads` and :mod:`dxpp_core.tracing`, for compiled kernels, for
+batches of what they treat, and for layers that call them; :mod:`dxpp_core.reference`, slow and plain gradients to
+compare with; and :mod:`dxpp_core.benchmark`, a command, and layers of others behind one surface.
 All other modules are internal and may change.
 
 Names are looked up when they are first used: PyTorch is imported no sooner.

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("dxpp_core", "portfolio_dfl")
 FACE = "portfolio_dfl"
 #: What ``dxpp_core`` says of itself is public.
-PUBLIC_CORE = {"errors", "solvers", "compilation", "tracing", "reference", "benchmark"}
+PUBLIC_CORE = {"errors", "solvers", "compilation", "threads", "tracing", "reference", "benchmark"}
 MOST_ROOMS = 20
 
 #: Source of each module by its name; a package under its own name.

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import dxpp_core
-from dxpp_core import compilation, errors, reference, solvers, tracing
+from dxpp_core import benchmark, compilation, errors, reference, solvers, threads, tracing
 
-_PUBLIC = [dxpp_core, compilation, errors, reference, solvers, tracing]
+_PUBLIC = [dxpp_core, benchmark, compilation, errors, reference, solvers, threads, tracing]
 
 
 @pytest.mark.parametrize("module", _PUBLIC)

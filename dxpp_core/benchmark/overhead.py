@@ -1,4 +1,4 @@
-"""What the layer costs beside the bare solver: ``python -m dxpp_core.benchmark [sizes ...]``.
+"""What the layer costs beside the bare solver.
 
 Projection onto the probability simplex, forward and backward, against PIQP alone on the same program at the same
 tolerance, interleaved in one process: the layer as it is called by default, which needs no solver here, and with PIQP.
@@ -7,9 +7,8 @@ Times are medians; on a shared machine trust the ratios.
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +17,9 @@ import piqp
 import torch
 from scipy import sparse
 
-from . import solve_qp
+from .. import solve_qp
 
-__all__ = ["Overhead", "measure_overhead"]
+__all__ = ["SIZES", "Overhead", "measure_overhead", "print_overhead"]
 
 _TOLERANCE = 1e-9
 SOLVERS = ("auto", "piqp")
@@ -87,13 +86,10 @@ def measure_overhead(n: int, repetitions: int) -> Overhead:
     return Overhead(n, median["bare"], *passes)
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sizes", type=int, nargs="*", default=list(SIZES))
-    sizes = parser.parse_args().sizes
+def print_overhead(sizes: Sequence[int] = SIZES) -> None:
+    """Print the table, a row a size."""
     torch.set_num_threads(1)
-    print("milliseconds, medians; ratio: forward and backward over PIQP alone")
+    print("projection onto the simplex, milliseconds, medians; ratio: forward and backward over PIQP alone")
     print(" " * 22 + "".join(f"{f'solver={solver!r}':>28}" for solver in SOLVERS))
     print(f"{'n':>9} {'PIQP alone':>12}" + f"{'forward':>11}{'backward':>10}{'ratio':>7}" * len(SOLVERS))
     for n in sizes:
@@ -103,7 +99,3 @@ def main() -> None:
             for solver in SOLVERS
         )
         print(f"{n:>9,} {found.bare:>12.3f}" + "".join(columns))
-
-
-if __name__ == "__main__":
-    main()
