@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         BenchmarkBand,
         BoxLimits,
         CashAsset,
+        ExposureLimits,
         GroupLimits,
         Limit,
         MultiPeriodMeanVariance,
@@ -107,6 +108,7 @@ __all__ = [
     "DecisionLoss",
     "EWMACovariance",
     "EqualWeight",
+    "ExposureLimits",
     "GRUPredictor",
     "GroupLimits",
     "HistoricalMeanVariance",
@@ -174,7 +176,7 @@ __all__ = [
 # Modules with what they hold under the name it has here.
 _ROOMS = {
     "allocation": (
-        "ActiveShare AllocationSolution BenchmarkBand BoxLimits CashAsset GroupLimits Limit "
+        "ActiveShare AllocationSolution BenchmarkBand BoxLimits CashAsset ExposureLimits GroupLimits Limit "
         "MultiPeriodMeanVariance TrackingCost append_cash drift_weights"
     ),
     "backtest": "Decision Ledger Policy roll run_ledger",

@@ -1,8 +1,8 @@
 """Optional limits and costs of the portfolio layer; each is one object, and any number of them compose.
 
 Bounds of single weights (`BoxLimits`, `BenchmarkBand`), cash and tracking cost are within the native solver's
-structure. Limits that couple weights (`GroupLimits`, `ActiveShare`) add rows to the standard form, which a black box
-solves.
+structure. Limits that couple weights (`GroupLimits`, `ExposureLimits`, `ActiveShare`) add rows to the standard form,
+which a black box solves.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = [
     "BenchmarkBand",
     "BoxLimits",
     "CashAsset",
+    "ExposureLimits",
     "GroupLimits",
     "Limit",
     "Limits",
@@ -193,6 +194,28 @@ class GroupLimits(Limit):
             limits.groups.append((member, self.upper, self.name))
         if self.lower > -np.inf:
             limits.groups.append((-member, -self.lower, self.name))
+
+
+@dataclass(frozen=True)
+class ExposureLimits(Limit):
+    """lower ≤ Σ_i exposures_i w_{s,i} ≤ upper at every stage, e.g. for a beta, a duration or a score."""
+
+    exposures: Sequence[float]
+    lower: float = float("-inf")
+    upper: float = float("inf")
+    name: str = "exposure"
+
+    def apply(self, limits: Limits) -> None:
+        exposures = _vector(f"ExposureLimits {self.name!r}", self.exposures, limits.lower.shape[0])
+        if not np.isfinite(exposures).all():
+            place = int(np.flatnonzero(~np.isfinite(exposures))[0])
+            raise AllocationError(f"exposure {self.name!r} is {exposures[place]:g} at asset {place}; it must be finite")
+        if not self.lower <= self.upper:
+            raise AllocationError(f"exposure {self.name!r}: no number lies between {self.lower:g} and {self.upper:g}")
+        if self.upper < np.inf:
+            limits.groups.append((exposures, self.upper, self.name))
+        if self.lower > -np.inf:
+            limits.groups.append((-exposures, -self.lower, self.name))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from portfolio_dfl.allocation import (
     BenchmarkBand,
     BoxLimits,
     CashAsset,
+    ExposureLimits,
     GroupLimits,
     Limit,
     MultiPeriodMeanVariance,
@@ -78,6 +80,21 @@ def test_groups_and_active_share_are_kept(instances: Any) -> None:
         assert torch.isfinite(gradient).all()
 
 
+def test_an_exposure_is_kept_and_one_of_ones_and_zeros_is_a_group(instances: Any) -> None:
+    instance = instances(4, 2, 5, seed=3, scale=5e-3)
+    beta = torch.tensor([1.3, 0.2, 0.9, -0.1, 0.6], dtype=torch.float64)
+    layer = MultiPeriodMeanVariance(5, 2, limits=[ExposureLimits(beta.tolist(), 0.45, 0.55, "beta")])
+    weights, gradients = solve(layer, instance)
+    held = weights.detach() @ beta
+    assert held.min() > 0.45 - 1e-9
+    assert held.max() < 0.55 + 1e-9
+    assert float(gradients[0].abs().max()) > 0.0
+    group = MultiPeriodMeanVariance(5, 2, limits=[GroupLimits((0, 1), 0.3, 0.4)])
+    same = MultiPeriodMeanVariance(5, 2, limits=[ExposureLimits((1.0, 1.0, 0.0, 0.0, 0.0), 0.3, 0.4)])
+    for one, other in zip(solve(group, instance)[1], solve(same, instance)[1], strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_cash_is_free_to_trade_and_tracking_pulls_to_the_benchmark(instances: Any) -> None:
     instance = instances(3, 2, 4, seed=4)
     returns, covariance = append_cash(instance.returns, instance.covariance, 1e-4)
@@ -101,6 +118,10 @@ def test_cash_is_free_to_trade_and_tracking_pulls_to_the_benchmark(instances: An
         ([BoxLimits(0.0, 0.3), GroupLimits((0, 1), lower=0.7, name="stocks")], "'stocks' cannot be met"),
         ([GroupLimits((0, 7))], "names asset 7"),
         ([BoxLimits(0.0, (0.0, 1.0, 1.0, 1.0, 1.0)), ActiveShare(EQUAL, 0.1)], "active share of 0.1"),
+        ([ExposureLimits((0.5,) * 5, lower=0.6, name="beta")], "'beta' cannot be met"),
+        ([ExposureLimits(EQUAL, 0.3, 0.2, "beta")], "no number lies between 0.3 and 0.2"),
+        ([ExposureLimits((0.1, 0.2), 0.3)], "2 entries for 5 assets"),
+        ([ExposureLimits((0.1, 0.2, np.inf, 0.1, 0.1), 0.3)], "inf at asset 2"),
         ([BenchmarkBand((0.5,) * 5, 0.1)], "sum to 2.5"),
         ([ActiveShare(EQUAL, 0.0)], "must be positive"),
         ([TrackingCost(EQUAL, -1.0)], "at least 0"),
