@@ -139,9 +139,6 @@ def build_panel(
     tidy = tidy_prices(raw, tickers=tickers, start=start, end=end, calendar=calendar)
     cleaned = clean_prices(tidy, chosen, calendar)
     with naming_file(raw):
-        broken = [name for name in map(str, cleaned.prices.columns) if (name.splitlines() or [""]) != [name]]
-        if broken:
-            raise DataError(f"ticker {broken[0]!r} has the end of a line in its name: rename it")
         if cleaned.failures:
             raise DataError(cleaned.refusal())
         if len(cleaned.prices) < 2:
