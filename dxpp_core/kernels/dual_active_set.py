@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import inner
-from .layout import Signs
-from .linear_algebra import largest
+from ..compilation import compiled, inner
+from .layout import Signs, view_matrices
+from .linear_algebra import cholesky, largest
 
-__all__ = ["dual_scratch_size", "find_active_set"]
+__all__ = ["dual_scratch_size", "find_active_set", "respond", "response_scratch_size"]
 
 _Array = NDArray[np.float64]
 
@@ -25,6 +25,49 @@ _MET = 1e-10
 # A row of which no more than this share lies across the active ones depends on them.
 _INDEPENDENT = 1e-12
 _STEPS = 20
+
+
+def response_scratch_size(n: int, m: int) -> int:
+    """Numbers of scratch that `respond` works in."""
+    return n * n + (n + m) * n
+
+
+@compiled
+def respond(worker: int, workers: int, P: _Array, others: _Array, responses: _Array, scratch: _Array) -> int:
+    """Write K P⁻¹ Kᵀ, K = [C; I], of every ``workers``-th system from ``worker`` on; returns how many have none.
+
+    ``P`` [S, n, n] (or diagonals [S, n]), ``others`` [S, ·], ``responses`` [S, n + m, n + m].
+    """
+    n, size = P.shape[1], responses.shape[1]
+    m = size - n
+    failed = 0
+    for k in range(worker, responses.shape[0], workers):
+        matrices = view_matrices(P[k], others[k], m)
+        root, moved = scratch[: n * n].reshape(n, n), scratch[n * n : n * n + size * n].reshape(size, n)
+        if P.ndim == 2:
+            root[:] = 0.0
+            for j in range(n):
+                root[j, j] = np.sqrt(P[k, j])
+        else:
+            root[:] = P[k]
+            if not cholesky(root):
+                failed += 1
+        # L⁻¹ Kᵀ, a row for each of K.
+        for a in range(size):
+            row = moved[a]
+            for j in range(n):
+                total = matrices.C[a, j] if a < m else (1.0 if j == a - m else 0.0)
+                for i in range(j):
+                    total -= root[j, i] * row[i]
+                row[j] = total / root[j, j]
+        for a in range(size):
+            for b in range(a + 1):
+                total = 0.0
+                for j in range(n):
+                    total += moved[a, j] * moved[b, j]
+                responses[k, a, b] = total
+                responses[k, b, a] = total
+    return failed
 
 
 def dual_scratch_size(n: int, m: int) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-__all__ = ["CompactMatrices", "compact_matrices", "is_definite"]
+from ..threads import share
+
+__all__ = ["CompactMatrices", "compact_matrices", "is_definite", "responses", "stack"]
 
 Array = NDArray[np.float64]
 
@@ -35,6 +39,8 @@ class CompactMatrices:
     n_eq : int
     direct : bool
         Whether active sets can be found without a solver.
+    response : array [1, n + m, n + m], optional
+        See `responses`.
     """
 
     P: Array
@@ -42,7 +48,7 @@ class CompactMatrices:
     objective: Array
     n_eq: int
     direct: bool
-    _response: Array | None = field(default=None, repr=False)
+    response: Array | None = field(default=None, repr=False)
 
     @property
     def n(self) -> int:
@@ -59,21 +65,40 @@ class CompactMatrices:
 
     @property
     def has_response(self) -> bool:
-        """Whether `response` is not too large."""
+        """Whether `responses` are not too large."""
         return self.n + self.m <= _MOST_RESPONSES
 
-    def response(self) -> Array:
-        """K P̂⁻¹ Kᵀ for K = [Ĉ; I], [1, n + m, n + m]; for programs that are ``direct``.
 
-        Made when first asked for: a system may be settled without.
-        """
-        if self._response is None:
-            n, m, P = self.n, self.m, self.P[0]
-            inverse = _inverse(P) if P.ndim == 2 else np.diag(1.0 / P)
-            C = self.others[0, : m * n].reshape(m, n)
-            of_rows = inverse.dot(C.T)
-            self._response = np.block([[C.dot(of_rows), of_rows.T], [of_rows, inverse]])[None]
-        return self._response
+def responses(systems: Sequence[CompactMatrices], threads: int) -> Array:
+    """K P̂⁻¹ Kᵀ for K = [Ĉ; I] of programs that are ``direct``, [S, n + m, n + m].
+
+    Made when first asked for: a system may be settled without.
+    """
+    missing = [system for system in systems if system.response is None]
+    if missing:
+        respond, scratch_size = _kernel()
+        n, m = missing[0].n, missing[0].m
+        made = np.empty((len(missing), n + m, n + m))
+        P, others, _ = stack(missing)
+        share(respond, (P, others, made), len(missing), threads, scratch_size(n, m))
+        for system, response in zip(missing, made, strict=True):
+            system.response = response[None]
+    found = [system.response for system in systems if system.response is not None]
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def stack(systems: Sequence[CompactMatrices]) -> tuple[Array, Array, Array]:
+    """P, others and objective of all systems; diagonals become matrices where others are."""
+    if len(systems) == 1:
+        return systems[0].P, systems[0].others, systems[0].objective
+    parts = [system.P for system in systems]
+    if len({part.ndim for part in parts}) > 1:
+        parts = [part if part.ndim == 3 else np.diag(part[0])[None] for part in parts]
+    return (
+        np.concatenate(parts),
+        np.concatenate([system.others for system in systems]),
+        np.concatenate([system.objective for system in systems]),
+    )
 
 
 def compact_matrices(P: Array, C: Array, D: Array, E: Array, c: float, n_eq: int) -> CompactMatrices:
@@ -93,9 +118,9 @@ def is_definite(P: Array, shift: float) -> bool:
     return info == 0
 
 
-def _inverse(P: Array) -> Array:
-    """The inverse of a positive definite matrix."""
-    factor, _ = lapack.dpotrf(P, lower=1, clean=1)
-    lower, _ = lapack.dpotri(factor, lower=1)
-    inverse: Array = np.tril(lower) + np.tril(lower, -1).T
-    return inverse
+@cache
+def _kernel() -> tuple[Callable[..., int], Callable[[int, int], int]]:
+    """Imported when first needed: Numba takes its time."""
+    from ..kernels.dual_active_set import respond, response_scratch_size
+
+    return respond, response_scratch_size

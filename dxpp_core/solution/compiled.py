@@ -19,7 +19,7 @@ from ..kkt.active_set import CONVERGED, CORRECTIONS, EXACT_ROWS, FROM_NOTHING, W
 from ..kkt.differentiability import DifferentiabilityWarning
 from ..kkt.penalty import STIFFNESS
 from ..matrices.base import RIDGE
-from ..matrices.compact import CompactMatrices
+from ..matrices.compact import CompactMatrices, responses, stack
 from ..options import Options, Timings
 from ..program.layout import Layout
 from ..program.problem import Element, QuadraticProgram
@@ -69,7 +69,7 @@ class CompiledSolution:
         self.layout, self.options, self._systems, self._program = layout, options, systems, program
         self._of_system = of_system
         self._vectors = tuple([_ABSENT if part is None else np.ascontiguousarray(part) for part in vectors])
-        self._matrices = _stacked(systems)
+        self._matrices = stack(systems)
         P = self._matrices[0]
         n, m, p, size = layout.n, layout.m + layout.p, layout.p, layout.size
         kernels = _kernels()
@@ -119,7 +119,7 @@ class CompiledSolution:
             if self._matrices[0].ndim == 2 and self._systems[0].few_rows:
                 left = self._run(_NO_RESPONSE, FROM_NOTHING)
             if left and self._systems[0].has_response:
-                left = self._run(np.concatenate([system.response() for system in self._systems]), CORRECTIONS)
+                left = self._run(responses(self._systems, self._threads), CORRECTIONS)
             self.timings.polish += time.perf_counter() - start
         if not left:
             self.direct[:] = True
@@ -316,20 +316,6 @@ class CompiledSolution:
                 others = list(self._general.elements)
                 mine[others] = other[others]
         return of_lower, of_upper
-
-
-def _stacked(systems: Sequence[CompactMatrices]) -> tuple[Array, Array, Array]:
-    """Matrices, the rest and traits of all systems; diagonals become matrices where others are."""
-    if len(systems) == 1:
-        return systems[0].P, systems[0].others, systems[0].objective
-    parts = [system.P for system in systems]
-    if len({part.ndim for part in parts}) > 1:
-        parts = [part if part.ndim == 3 else np.diag(part[0])[None] for part in parts]
-    return (
-        np.concatenate(parts),
-        np.concatenate([system.others for system in systems]),
-        np.concatenate([system.objective for system in systems]),
-    )
 
 
 @cache

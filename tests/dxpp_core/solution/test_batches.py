@@ -126,6 +126,18 @@ def test_who_looks_at_a_solution_changes_no_bit(seed: int, batch: int, degenerat
         assert torch.equal(one, same)
 
 
+def test_diagonal_and_full_matrices_stand_side_by_side() -> None:
+    data = {name: part.detach() for name, part in _batch(19, 3, 6, 3, 1, "both").items()}
+    P = torch.stack([data["P"], torch.diag(data["P"].diagonal()), torch.zeros(6, 6, dtype=F64)])
+    for chosen in ([0, 1], [1, 2], [0, 1, 2]):
+        given = {name: part[: len(chosen)] if name in ("q", "h") else part for name, part in data.items()}
+        found = solve_qp(**given | {"P": P[chosen]})
+        for k, which in enumerate(chosen):
+            alone = solve_qp(**data | {"P": P[which], "q": data["q"][k], "h": data["h"][k]})
+            assert torch.allclose(found.x[k], alone.x, atol=1e-12)
+        assert found.certificate.worst <= 1e-8
+
+
 def test_an_infeasible_element_names_itself() -> None:
     data = {name: part.detach() for name, part in _batch(7, 6, 10, 4, 2, "both").items()}
     data["h"] = data["h"].clone()
