@@ -27,6 +27,7 @@ from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, digest, sum_line
 from portfolio_dfl.study.places import at_home
+from portfolio_dfl.tracking.places import StoreError
 
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainedWindow
@@ -235,7 +236,8 @@ class RunFolder:
         except OSError as error:
             with suppress(OSError):  # as where a file stands in the folder's place
                 partial.unlink()
-            raise TrackingError(f"cannot write {target}: {error}; what was written before is kept") from error
+            reason = error.strerror or error
+            raise StoreError(f"cannot write {target}: {reason}; what was written before is kept") from error
         return target
 
 

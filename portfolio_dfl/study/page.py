@@ -7,6 +7,7 @@ import pandas as pd
 from portfolio_dfl.report.page import PageText, write_report
 from portfolio_dfl.strategies.table import appearance
 from portfolio_dfl.study.result import StudyResult
+from portfolio_dfl.tracking.places import written
 from portfolio_dfl.wording import counted
 
 __all__ = ["page_text", "write_study_report"]
@@ -14,7 +15,8 @@ __all__ = ["page_text", "write_study_report"]
 
 def write_study_report(result: StudyResult) -> None:
     """Write the page of a result to where the result says it is."""
-    write_report(result.report, result, page_text(result))
+    with written(result.report):
+        write_report(result.report, result, page_text(result))
 
 
 def page_text(result: StudyResult) -> PageText:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portfolio_dfl.config.study import StudyConfig, StudyLike
-from portfolio_dfl.errors import ConfigError, TrackingError
+from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
 from portfolio_dfl.execution.provenance import git_commit, versions
@@ -23,14 +22,12 @@ from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import StudyPlan, resolve_plan
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.study.stages import Progress, evaluate, record, train, walk
-from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.tracking.places import StoreError, written
 from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainedWindow
-
-# What a full or failing disk answers, mostly without the name of the file.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 __all__ = [
     "Progress",
@@ -195,17 +192,13 @@ def _tracked(plan: StudyPlan, folder: RunFolder) -> Iterator[tuple[TrackedRun, d
 
 @contextmanager
 def _continued_by(folder: RunFolder) -> Iterator[None]:
-    """Tell how a study goes on that its store broke off."""
-    advice = f"once that is mended, `portfolio-dfl resume {folder.reference}` continues the study"
+    """Tell how a study goes on that its store or its folder broke off."""
     try:
-        yield
+        with written(folder.path.parent):
+            yield
     except StoreError as error:
+        advice = f"once that is mended, `portfolio-dfl resume {folder.reference}` continues the study"
         raise StoreError(f"{error}; {advice}") from error
-    except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
-        place = error.filename or folder.path.parent
-        raise TrackingError(f"cannot write to {place}: {error.strerror}; {advice}") from error
 
 
 def _open_store(config: StudyConfig) -> StudyStore:

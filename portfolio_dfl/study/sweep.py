@@ -34,8 +34,8 @@ from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import LedgerRule, periods_per_year
 from portfolio_dfl.study.span import decision_span, first_decision, load_panel
 from portfolio_dfl.study.stages import Progress
-from portfolio_dfl.tracking.mlflow_store import StoreError, StudyStore, TrackedRun, open_store, tracked_run
-from portfolio_dfl.tracking.places import sqlite_uri
+from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
+from portfolio_dfl.tracking.places import StoreError, refusal, restored, sqlite_uri, written
 
 if TYPE_CHECKING:
     import optuna
@@ -236,16 +236,23 @@ def _judged(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
 def _held(folder: Path, name: str) -> Iterator[None]:
     """Keep other processes from the same search, and tell how it goes on if its store breaks it off."""
     from filelock import FileLock, Timeout
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
 
+    file = folder / "sweeps.db"
     try:
         lock = FileLock(folder / f".{name}.lock", timeout=0).acquire()
     except Timeout as error:
         raise TrackingError(f"another process is working on sweep {name}; wait for it or stop it") from error
     with lock:
+        advice = "once that is mended, the same sweep goes on where it stopped"
         try:
-            yield
+            with written(folder):
+                yield
         except StoreError as error:
-            raise StoreError(f"{error}; once that is mended, the same sweep goes on where it stopped") from error
+            raise StoreError(f"{error}; {advice}") from error
+        except (SQLAlchemyError, StorageInternalError) as error:  # Optuna's own
+            raise StoreError(f"Optuna did not take a trial: {refusal(error) or error} ({file}); {advice}") from error
 
 
 def _open_study(folder: Path, name: str) -> optuna.Study:
@@ -261,11 +268,8 @@ def _open_study(folder: Path, name: str) -> optuna.Study:
                 storage=sqlite_uri(file), study_name=name, direction="maximize", load_if_exists=True
             )
     except (SQLAlchemyError, RuntimeError) as error:  # the latter for tables of another version of Optuna
-        reason = str(error).strip().partition("\n")[0]
-        raise TrackingError(
-            f"Optuna cannot open {file}: {reason}; restore it, move it away to search anew, or choose another "
-            "tracking.folder"
-        ) from error
+        reason = refusal(error) or str(error).strip().partition("\n")[0]
+        raise TrackingError(f"Optuna cannot open {file}: {reason}; {restored(reason)}") from error
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     return study
@@ -288,7 +292,8 @@ def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult
         for number, trial in enumerate(_judged(study))
     ]
     best = config.override([f"{key}={json.dumps(value)}" for key, value in study.best_params.items()])
-    path.write_text(best.to_yaml(), encoding="utf-8")
+    with written(path):
+        path.write_text(best.to_yaml(), encoding="utf-8")
     return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path)
 
 

@@ -175,16 +175,18 @@ def save_task(result: TaskResult, root: str | os.PathLike[str]) -> TaskResult:
     """
     from portfolio_dfl.execution.provenance import git_commit, versions
     from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
+    from portfolio_dfl.tracking.places import written
 
     folder = Path(root) / "tasks" / result.name
-    folder.mkdir(parents=True, exist_ok=True)
     result = replace(result, folder=folder)
-    result.rows.to_csv(folder / f"{result.name}.csv", index=False)
-    (folder / f"{result.name}.txt").write_text(f"{result}\n", encoding="utf-8")
-    (folder / "parameters.json").write_text(json.dumps(dict(result.parameters), indent=2, default=str) + "\n")
-    for name, figure in result.figures.items():
-        figure.write_html(folder / f"{name}.html", include_plotlyjs=True, full_html=True)
-        _write_png(figure, folder / f"{name}.png")
+    with written(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        result.rows.to_csv(folder / f"{result.name}.csv", index=False)
+        (folder / f"{result.name}.txt").write_text(f"{result}\n", encoding="utf-8")
+        (folder / "parameters.json").write_text(json.dumps(dict(result.parameters), indent=2, default=str) + "\n")
+        for name, figure in result.figures.items():
+            figure.write_html(folder / f"{name}.html", include_plotlyjs=True, full_html=True)
+            _write_png(figure, folder / f"{name}.png")
     store = open_store(root, experiment=_EXPERIMENT)
     tags = {"task": result.name, "machine": result.machine, "commit": git_commit()}
     with tracked_run(store, result.name, tags=tags) as run:

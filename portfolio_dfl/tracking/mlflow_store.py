@@ -23,7 +23,15 @@ from urllib.request import urlopen
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.interruption import uninterrupted
 from portfolio_dfl.execution.process import SharedChange, variable
-from portfolio_dfl.tracking.places import artifact_folder, database_of, keep_artifacts_beside, sqlite_uri
+from portfolio_dfl.tracking.places import (
+    StoreError,
+    artifact_folder,
+    database_of,
+    keep_artifacts_beside,
+    refusal,
+    restored,
+    sqlite_uri,
+)
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -56,10 +64,6 @@ _STORE_FACT, _RUN_FACT = "mlflow_store", "mlflow_run"
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
-class StoreError(TrackingError):
-    """A store that was open did not take or give what it should: work that had begun can go on later."""
-
-
 @dataclass(frozen=True)
 class StudyStore:
     """An MLflow experiment, open for writing.
@@ -87,7 +91,7 @@ class StudyStore:
         if parent is not None:
             tags = {_PARENT: parent.run_id, **tags}
         wanted = " and ".join(f"tags.`{name}` = {_quoted(value)}" for name, value in tags.items())
-        with _reported("a search"):
+        with _reported("a search", self.uri):
             order = ["attributes.start_time DESC"]
             runs = self.client.search_runs([self.experiment_id], wanted, order_by=order, max_results=1)
         return str(runs[0].info.run_id) if runs else None
@@ -129,7 +133,7 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
             location = artifacts
         elif uri.partition("://")[0] == "databricks":
             _require_credentials(uri)
-        return StudyStore(uri, experiment, _experiment_id(_client(uri), experiment, location))
+        return StudyStore(uri, experiment, _experiment_id(_client(uri), uri, experiment, location))
     database = root / "mlflow.db"
     local = sqlite_uri(database)
     try:
@@ -143,7 +147,7 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
         _require_database(local, database)
         client = _client(local, database)
         keep_artifacts_beside(database)
-        return StudyStore(local, experiment, _experiment_id(client, experiment, artifacts))
+        return StudyStore(local, experiment, _experiment_id(client, local, experiment, artifacts))
 
 
 def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | None = None) -> Path:
@@ -164,7 +168,7 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
     client = _client(store, database if uri is None else None)
     if uri is None:
         keep_artifacts_beside(database)
-    with _reported(f"the request for {model}"):
+    with _reported(f"the request for {model}", store):
         source = client.get_model_version(name, version).source
         return Path(download_artifacts(artifact_uri=source, tracking_uri=store))
 
@@ -202,7 +206,7 @@ class TrackedRun:
         from mlflow.entities import Param
 
         entries = [Param(_key(name), _short(value)) for name, value in params.items()]
-        with _reported("parameters"):
+        with _reported("parameters", self.store.uri):
             for begin in range(0, len(entries), _PARAMS_A_BATCH):
                 self._client.log_batch(self.run_id, params=entries[begin : begin + _PARAMS_A_BATCH])
 
@@ -221,18 +225,18 @@ class TrackedRun:
             for name, value in metrics.items()
             if math.isfinite(value) and (step, float(value)) not in self._recorded(name)
         ]
-        with _reported("metrics"):
+        with _reported("metrics", self.store.uri):
             for begin in range(0, len(entries), _METRICS_A_BATCH):
                 self._client.log_batch(self.run_id, metrics=entries[begin : begin + _METRICS_A_BATCH])
 
     def logged_steps(self, metric: str) -> set[int]:
         """Steps at which a metric was recorded before, as after an interruption."""
-        with _reported("metrics"):
+        with _reported("metrics", self.store.uri):
             return {int(entry.step) for entry in self._client.get_metric_history(self.run_id, metric)}
 
     def _recorded(self, metric: str) -> set[tuple[int, float]]:
         """Steps and values of a metric from before an interruption."""
-        with _reported("metrics"):
+        with _reported("metrics", self.store.uri):
             if self._earlier is None:
                 names = self._client.get_run(self.run_id).data.metrics
                 histories = {name: self._client.get_metric_history(self.run_id, name) for name in names}
@@ -246,22 +250,22 @@ class TrackedRun:
         """Record tags; a tag set again is replaced."""
         from mlflow.entities import RunTag
 
-        with _reported("tags"):
+        with _reported("tags", self.store.uri):
             self._client.log_batch(self.run_id, tags=[RunTag(name, str(value)) for name, value in tags.items()])
 
     def log_file(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
         """Store a copy of a file among the run's artifacts."""
-        with _reported(f"artifact {Path(path).name}"):
+        with _reported(f"artifact {Path(path).name}", self.store.uri):
             self._client.log_artifact(self.run_id, str(path), folder)
 
     def end(self, status: str) -> None:
         """Give the run its last status: FINISHED, FAILED or KILLED."""
-        with _reported(f"the end of run {self.run_id}"):
+        with _reported(f"the end of run {self.run_id}", self.store.uri):
             self._client.set_terminated(self.run_id, status=status)
 
     def log_folder(self, path: str | os.PathLike[str], folder: str) -> None:
         """Store a copy of a folder's contents among the run's artifacts."""
-        with _reported(f"artifacts {Path(path).name}"):
+        with _reported(f"artifacts {Path(path).name}", self.store.uri):
             self._client.log_artifacts(self.run_id, str(path), folder)
 
 
@@ -295,7 +299,7 @@ def tracked_run(
     client = store.client
     run_id = resume
     try:
-        with _reported(f"run {name}"):
+        with _reported(f"run {name}", store.uri):
             if run_id is None:
                 first = {_PARENT: parent.run_id} if parent else {}
                 first |= {_SOURCE: source} if source else {}
@@ -352,10 +356,7 @@ def _client(uri: str, file: Path | None = None) -> MlflowClient:
 
 def _unopened(uri: str, file: Path | None, error: object) -> TrackingError:
     reason = str(error).strip().partition("\n")[0]
-    if file is None:
-        advice = "correct tracking.uri, or set it to null for a local store"
-    else:
-        advice = "restore it, move it away for a new store, or choose another folder of runs"
+    advice = "correct tracking.uri, or set it to null for a local store" if file is None else restored(reason)
     return TrackingError(f"MLflow cannot open {file or uri}: {reason}; {advice}")
 
 
@@ -364,15 +365,15 @@ def _create(database: Path) -> None:
     draft = database.with_name(f".{database.name}.partial")
     for leftover in database.parent.glob(f"{draft.name}*"):
         leftover.unlink()
-    with _reported(f"a new store {database}"):
+    with _reported("its tables", sqlite_uri(database)):
         _client(f"sqlite:///{draft}", database).search_experiments(max_results=1)
     os.replace(draft, database)
 
 
-def _experiment_id(client: MlflowClient, name: str, location: str | None) -> str:
+def _experiment_id(client: MlflowClient, uri: str, name: str, location: str | None) -> str:
     from mlflow.exceptions import MlflowException
 
-    with _reported(f"experiment {name}"):
+    with _reported(f"experiment {name}", uri):
         found = client.get_experiment_by_name(name)
         if found is None:
             try:
@@ -440,18 +441,22 @@ def _require_credentials(uri: str) -> None:
 
 
 @contextmanager
-def _reported(what: str) -> Iterator[None]:
+def _reported(what: str, uri: str) -> Iterator[None]:
+    """Name what a store did not take or give; of a local store, its file."""
     from mlflow.exceptions import MlflowException
 
+    file = uri.removeprefix("sqlite:///")
+    place = "" if file == uri else f" ({file})"
     try:
         with uninterrupted(), _impatient:
             yield
     except MlflowException as error:
-        raise StoreError(f"MLflow did not take {what}: {_reason(error)}") from error
+        raise StoreError(f"MLflow did not take {what}: {_reason(error)}{place}") from error
     except OSError as error:
         if error.errno is None or error.strerror is None:
             raise
-        raise StoreError(f"MLflow did not take {what}: {error.filename or 'disk'}: {error.strerror}") from error
+        at = f" ({error.filename})" if error.filename else place
+        raise StoreError(f"MLflow did not take {what}: {error.strerror}{at}") from error
 
 
 def _fewer_tries() -> AbstractContextManager[None]:
@@ -464,7 +469,10 @@ _impatient = SharedChange(_fewer_tries)
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in one line; of requests, whom they went to and what came of the last."""
+    """What went wrong, in one line: in a database's words; of requests, whom they went to and what came of the last."""
+    refused = refusal(error)
+    if refused is not None:
+        return refused
     text = str(error).strip().partition("\n")[0]
     request = re.match(r"API request to (\w+://[^/\s]+)", text)
     if request is None:

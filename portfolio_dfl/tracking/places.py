@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 import sqlite3
@@ -12,7 +13,21 @@ from urllib.parse import unquote, urlparse
 
 from portfolio_dfl.errors import TrackingError
 
-__all__ = ["artifact_folder", "database_of", "holds_run", "holds_store", "keep_artifacts_beside", "sqlite_uri"]
+__all__ = [
+    "StoreError",
+    "artifact_folder",
+    "database_of",
+    "holds_run",
+    "holds_store",
+    "keep_artifacts_beside",
+    "refusal",
+    "restored",
+    "sqlite_uri",
+    "written",
+]
+
+# What a full or failing disk answers, mostly without the name of the file.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 _PLAIN = re.compile(r"\w[\w.-]{0,99}")
 # Columns that hold addresses of artifacts, by table.
@@ -27,6 +42,39 @@ _DEFAULT = """
 UPDATE experiments SET artifact_location = ? WHERE experiment_id = 0 AND artifact_location NOT LIKE 'file:%'
 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.experiment_id = 0)
 """
+
+
+class StoreError(TrackingError):
+    """A place that was open did not take or give what it should: work that had begun can go on later."""
+
+
+@contextmanager
+def written(place: Path) -> Iterator[None]:
+    """Name the place where a disk takes no more."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise StoreError(f"cannot write to {error.filename or place}: {error.strerror}") from error
+
+
+def refusal(error: BaseException | None) -> str | None:
+    """What a database itself said, in one line, where an error is made of that."""
+    from sqlalchemy.exc import DBAPIError
+
+    while error is not None:
+        if isinstance(error, DBAPIError) and error.orig is not None:
+            return str(error.orig).strip().partition("\n")[0]
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def restored(reason: object) -> str:
+    """What helps a local store that cannot be opened for this reason."""
+    if "disk" in str(reason):  # SQLite says: database or disk is full; disk I/O error
+        return "make room on its disk, or choose another folder of runs"
+    return "restore it, move it away for a new store, or choose another folder of runs"
 
 
 def database_of(folder: Path) -> Path:
@@ -125,10 +173,7 @@ def _reported(database: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise TrackingError(
-            f"MLflow cannot open {database}: {error}; restore it, move it away for a new store, or choose another "
-            "folder of runs"
-        ) from error
+        raise TrackingError(f"MLflow cannot open {database}: {error}; {restored(error)}") from error
 
 
 def holds_store(folder: Path) -> bool:
