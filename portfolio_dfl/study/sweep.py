@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -42,6 +42,17 @@ if TYPE_CHECKING:
 
 # Configurations that are looked at before the first trial; each takes a millisecond.
 _MOST_CORNERS = 512
+
+# What a search cannot change, and why.
+_FIXED = {
+    "name": "it changes no number",
+    "data": "all trials are judged on the same prices",
+    "backtest": "it says how trials are judged",
+    "evaluation": "it says how trials are judged",
+    "execution": "it changes no number",
+    "tracking": "it changes no number",
+    "sweep": "it is the search itself",
+}
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]
 
@@ -89,7 +100,8 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
     Raises
     ------
     ConfigError
-        If the space is empty or names an unknown key, or too few days lie before the test span.
+        If the space is empty, names an unknown key or one that trials cannot differ in, or too few days lie before the
+        test span.
     TrackingError
         If another process is working on the same search.
     """
@@ -100,6 +112,7 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
     section = config.sweep
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
+    _require_searchable(section.space)
     variants = _variants(config)
     known, start, end = _validation(config, variants)
     folder = config.tracking.folder
@@ -162,6 +175,17 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
         )
         scores.append(float(measures[config.sweep.score]))
     return float(np.mean(scores))
+
+
+def _require_searchable(space: Iterable[str]) -> None:
+    """Refuse keys whose values make no difference between trials, or another measure for each."""
+    for key in space:
+        reason = _FIXED.get(key.partition(".")[0])
+        if reason is not None:
+            searched = [name for name in StudyConfig.model_fields if name not in _FIXED]
+            raise ConfigError(
+                f"sweep.space: {key} cannot be searched, {reason}; what can are keys of {', '.join(searched)}"
+            )
 
 
 def _variants(config: StudyConfig) -> list[StudyConfig]:

@@ -57,6 +57,7 @@ def test_config_prints_yaml_that_run_would_read() -> None:
 
 AVERAGES = ["--set", "backtest.strategies=[historical_mean_variance]"]
 RULES = ["--set", "backtest.strategies=[minimum_variance, perfect_foresight]"]
+FIXED = ["--set", "backtest.start=2018-01-02"]
 SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.start=2018-01-02"]
 
 
@@ -135,6 +136,23 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["train", "--set", "training.samples=99999"], "training.samples=99999: lower it, or use more data"),
         (["compare", "--set", "evaluation.bootstrap=5"], "too few for an interval"),
         (["sweep", "--set", "sweep.space={foo: [1]}"], "unknown key foo"),
+        (
+            ["sweep", *FIXED, "--set", "sweep.space={data.start: [2014-01-02]}"],
+            "data.start cannot be searched, all",
+        ),
+        (
+            ["sweep", *FIXED, "--set", "sweep.space={data: [{}]}"],
+            "data cannot be searched, all trials are judged",
+        ),
+        (["sweep", *FIXED, "--set", "sweep.space={backtest.start: [2014-01-02]}"], "it says how trials are judged"),
+        (["sweep", *FIXED, "--set", "sweep.space={evaluation.risk_free_rate: [0.1]}"], "it says how trials are judged"),
+        (["sweep", *FIXED, "--set", "sweep.space={execution.workers: [1, 2]}"], "it changes no number"),
+        (["sweep", *FIXED, "--set", "sweep.space={tracking.folder: [a, b]}"], "it changes no number"),
+        (["sweep", *FIXED, "--set", "sweep.space={name: [a, b]}"], "it changes no number"),
+        (
+            ["sweep", *FIXED, "--set", "sweep.space={sweep.trials: [1, 2]}"],
+            "allocation, forecasting, training",
+        ),
         (["sweep", "--set", "sweep.space={training.epochs: []}"], "training.epochs"),
         (["sweep", "--set", "sweep.space={training.epochs: {low: 1}}"], "training.epochs"),
         (["sweep", "--set", "sweep.space={training.epochs: {low: 5, high: 1}}"], "a high above it"),
