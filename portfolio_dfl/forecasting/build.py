@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +24,7 @@ from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import linear, networks
 from portfolio_dfl.forecasting.scaling import ScaledPredictor
 
-__all__ = ["PREDICTORS", "PredictorSpec", "build_predictor"]
+__all__ = ["PREDICTORS", "PredictorImportError", "PredictorSpec", "build_predictor", "import_folder"]
 
 PredictorFactory = Callable[..., nn.Module]
 
@@ -34,6 +35,10 @@ PREDICTORS: Mapping[str, PredictorFactory] = MappingProxyType(
         **networks.PREDICTORS,
     }
 )
+
+
+class PredictorImportError(TrainingError):
+    """A predictor of the user's own is not where Python looks for modules."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +113,35 @@ def _resolve(name: str) -> PredictorFactory:
             f"unknown predictor {name!r}; use one of {', '.join(PREDICTORS)}, or 'package.module:Class' for your own"
         )
     module, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+        raise TrainingError(f"predictor {name!r} names no module and class; write 'package.module:Class'")
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)  # as `python -m` does; a console script does not
     try:
         found: PredictorFactory = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
+            raise TrainingError(f"predictor {name!r} cannot be imported: {error}") from error
+        raise PredictorImportError(
+            f"predictor {name!r} cannot be imported: there is no module {error.name} in {here} or on Python's path; "
+            "set PYTHONPATH to the folder that it lies in"
+        ) from error
+    except (ImportError, AttributeError, SyntaxError) as error:
         raise TrainingError(f"predictor {name!r} cannot be imported: {error}") from error
     return found
+
+
+def import_folder(name: str) -> Path | None:
+    """Folder on Python's path that a predictor ``"package.module:Class"`` is imported from; None for one of ours."""
+    if name in PREDICTORS:
+        return None
+    module = name.partition(":")[0]
+    file = getattr(import_module(module), "__file__", None)
+    if file is None:
+        return None
+    place = Path(file).resolve()
+    return place.parents[module.count(".") + (place.stem == "__init__")]
 
 
 def _require_shape(

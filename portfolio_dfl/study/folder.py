@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["RunFolder"]
 
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
-_NAME, _FACTS = "name.txt", "facts.json"
+_NAME, _FACTS, _PREDICTOR = "name.txt", "facts.json", "predictor.txt"
 _START = (_CONFIG, _PRICES, _FLAGS)
 _LOCK = ".lock"
 
@@ -72,8 +72,13 @@ class RunFolder:
         return shlex.quote(self.name if here else str(self.path))
 
     @classmethod
-    def create(cls, config: StudyConfig, prices: pd.DataFrame, flags: pd.DataFrame) -> RunFolder:
-        """Make a new folder under ``tracking.folder`` with what a resumption needs."""
+    def create(
+        cls, config: StudyConfig, prices: pd.DataFrame, flags: pd.DataFrame, predictor: Path | None = None
+    ) -> RunFolder:
+        """Make a new folder under ``tracking.folder`` with what a resumption needs.
+
+        ``predictor`` is the folder that a predictor of the user's own was imported from.
+        """
         root = config.tracking.folder.resolve()
         name = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         draft = cls(root / f".{name}.partial")
@@ -81,6 +86,8 @@ class RunFolder:
         draft._write(_NAME, f"{name}\n".encode())
         draft._write(_PRICES, _parquet(prices))
         draft._write(_FLAGS, _parquet(flags))
+        if predictor is not None:
+            draft._write(_PREDICTOR, f"{predictor}\n".encode())
         draft.seal()
         (draft.path / _WINDOWS).mkdir()
         draft.path.rename(root / name)
@@ -127,6 +134,20 @@ class RunFolder:
             for leftover in self.path.rglob(".*.partial"):
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
             yield
+
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """Tell of a predictor that is not found where it was when the study was started."""
+        from portfolio_dfl.forecasting.build import PredictorImportError
+
+        try:
+            yield
+        except PredictorImportError as error:
+            try:
+                place = (self.path / _PREDICTOR).read_text(encoding="utf-8").strip()
+            except OSError:  # as of runs of before
+                raise error from None
+            raise PredictorImportError(f"{error}; it was {place} when the study was started") from error
 
     def config(self) -> StudyConfig:
         """The configuration the run was started with; its paths lead to where the run, store and source are now."""

@@ -121,7 +121,8 @@ def advise(
     from portfolio_dfl.strategies.saved import decide, load_policy
 
     folder, section = _saved(os.fspath(model), strategy, Path(root))
-    policy, tickers = load_policy(folder)
+    with RunFolder(folder.parents[2]).importing():  # for a registered model that is no run, which tells no more
+        policy, tickers = load_policy(folder)
     now = pd.Timestamp(today or dt.date.today())
     section = section.model_copy(update={"policies": {**section.policies, **(policies or {})}})
     frame = _fresh_prices(section, prices, tickers, as_day(start or section.start, "start"), now)

@@ -140,14 +140,18 @@ def resume_study(
     config = recorded.override(list(overrides))
     if config.model_copy(update={"execution": recorded.execution}) != recorded:
         raise ConfigError("a study that goes on may change where it runs, execution.*, and nothing else")
-    plan = resolve_plan(recorded, PricePanel(folder.prices()), execution=config.execution)
+    with folder.importing():
+        plan = resolve_plan(recorded, PricePanel(folder.prices()), execution=config.execution)
     return _complete(plan, folder, progress)
 
 
 def _begin(plan: StudyPlan) -> RunFolder:
     """A folder for a study that begins; nothing is written while no store answers."""
+    from portfolio_dfl.forecasting.build import import_folder
+
     _open_store(plan.config)
-    return RunFolder.create(plan.config, plan.panel.prices, plan.panel.report.to_frame())
+    predictor = import_folder(plan.config.forecasting.predictor) if plan.policies else None
+    return RunFolder.create(plan.config, plan.panel.prices, plan.panel.report.to_frame(), predictor)
 
 
 def _complete(plan: StudyPlan, folder: RunFolder, progress: Progress | None) -> StudyResult:
