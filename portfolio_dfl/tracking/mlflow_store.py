@@ -44,6 +44,7 @@ __all__ = [
     "moved_along",
     "open_store",
     "recorded_at",
+    "reported",
     "tracked_run",
 ]
 
@@ -91,7 +92,7 @@ class StudyStore:
         if parent is not None:
             tags = {_PARENT: parent.run_id, **tags}
         wanted = " and ".join(f"tags.`{name}` = {_quoted(value)}" for name, value in tags.items())
-        with _reported("a search", self.uri):
+        with reported("a search", self.uri):
             order = ["attributes.start_time DESC"]
             runs = self.client.search_runs([self.experiment_id], wanted, order_by=order, max_results=1)
         return str(runs[0].info.run_id) if runs else None
@@ -168,7 +169,7 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
     client = _client(store, database if uri is None else None)
     if uri is None:
         keep_artifacts_beside(database)
-    with _reported(f"the request for {model}", store):
+    with reported(f"the request for {model}", store):
         source = client.get_model_version(name, version).source
         return Path(download_artifacts(artifact_uri=source, tracking_uri=store))
 
@@ -206,7 +207,7 @@ class TrackedRun:
         from mlflow.entities import Param
 
         entries = [Param(_key(name), _short(value)) for name, value in params.items()]
-        with _reported("parameters", self.store.uri):
+        with reported("parameters", self.store.uri):
             for begin in range(0, len(entries), _PARAMS_A_BATCH):
                 self._client.log_batch(self.run_id, params=entries[begin : begin + _PARAMS_A_BATCH])
 
@@ -225,18 +226,18 @@ class TrackedRun:
             for name, value in metrics.items()
             if math.isfinite(value) and (step, float(value)) not in self._recorded(name)
         ]
-        with _reported("metrics", self.store.uri):
+        with reported("metrics", self.store.uri):
             for begin in range(0, len(entries), _METRICS_A_BATCH):
                 self._client.log_batch(self.run_id, metrics=entries[begin : begin + _METRICS_A_BATCH])
 
     def logged_steps(self, metric: str) -> set[int]:
         """Steps at which a metric was recorded before, as after an interruption."""
-        with _reported("metrics", self.store.uri):
+        with reported("metrics", self.store.uri):
             return {int(entry.step) for entry in self._client.get_metric_history(self.run_id, metric)}
 
     def _recorded(self, metric: str) -> set[tuple[int, float]]:
         """Steps and values of a metric from before an interruption."""
-        with _reported("metrics", self.store.uri):
+        with reported("metrics", self.store.uri):
             if self._earlier is None:
                 names = self._client.get_run(self.run_id).data.metrics
                 histories = {name: self._client.get_metric_history(self.run_id, name) for name in names}
@@ -250,22 +251,22 @@ class TrackedRun:
         """Record tags; a tag set again is replaced."""
         from mlflow.entities import RunTag
 
-        with _reported("tags", self.store.uri):
+        with reported("tags", self.store.uri):
             self._client.log_batch(self.run_id, tags=[RunTag(name, str(value)) for name, value in tags.items()])
 
     def log_file(self, path: str | os.PathLike[str], folder: str | None = None) -> None:
         """Store a copy of a file among the run's artifacts."""
-        with _reported(f"artifact {Path(path).name}", self.store.uri):
+        with reported(f"artifact {Path(path).name}", self.store.uri):
             self._client.log_artifact(self.run_id, str(path), folder)
 
     def end(self, status: str) -> None:
         """Give the run its last status: FINISHED, FAILED or KILLED."""
-        with _reported(f"the end of run {self.run_id}", self.store.uri):
+        with reported(f"the end of run {self.run_id}", self.store.uri):
             self._client.set_terminated(self.run_id, status=status)
 
     def log_folder(self, path: str | os.PathLike[str], folder: str) -> None:
         """Store a copy of a folder's contents among the run's artifacts."""
-        with _reported(f"artifacts {Path(path).name}", self.store.uri):
+        with reported(f"artifacts {Path(path).name}", self.store.uri):
             self._client.log_artifacts(self.run_id, str(path), folder)
 
 
@@ -299,7 +300,7 @@ def tracked_run(
     client = store.client
     run_id = resume
     try:
-        with _reported(f"run {name}", store.uri):
+        with reported(f"run {name}", store.uri):
             if run_id is None:
                 first = {_PARENT: parent.run_id} if parent else {}
                 first |= {_SOURCE: source} if source else {}
@@ -365,7 +366,7 @@ def _create(database: Path) -> None:
     draft = database.with_name(f".{database.name}.partial")
     for leftover in database.parent.glob(f"{draft.name}*"):
         leftover.unlink()
-    with _reported("its tables", sqlite_uri(database)):
+    with reported("its tables", sqlite_uri(database)):
         _client(f"sqlite:///{draft}", database).search_experiments(max_results=1)
     os.replace(draft, database)
 
@@ -373,7 +374,7 @@ def _create(database: Path) -> None:
 def _experiment_id(client: MlflowClient, uri: str, name: str, location: str | None) -> str:
     from mlflow.exceptions import MlflowException
 
-    with _reported(f"experiment {name}", uri):
+    with reported(f"experiment {name}", uri):
         found = client.get_experiment_by_name(name)
         if found is None:
             try:
@@ -441,7 +442,7 @@ def _require_credentials(uri: str) -> None:
 
 
 @contextmanager
-def _reported(what: str, uri: str) -> Iterator[None]:
+def reported(what: str, uri: str) -> Iterator[None]:
     """Name what a store did not take or give; of a local store, its file."""
     from mlflow.exceptions import MlflowException
 

@@ -18,10 +18,9 @@ import numpy as np
 import pandas as pd
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.process import SharedChange, log_level, variable
 from portfolio_dfl.strategies.saved import decide, load_policy
-from portfolio_dfl.tracking.mlflow_store import TrackedRun
+from portfolio_dfl.tracking.mlflow_store import TrackedRun, reported
 
 __all__ = ["PortfolioModel", "register_model", "save_model"]
 
@@ -99,13 +98,14 @@ def register_model(run: TrackedRun, name: str) -> str:
     from mlflow.exceptions import MlflowException
 
     client = run.store.client
-    try:
-        client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise TrackingError(f"MLflow did not take the model name {name}: {error}") from error
-    for version in client.search_model_versions(f"run_id = '{run.run_id}'"):
-        if version.name == name:
-            return f"models:/{name}/{version.version}"
-    source = f"{client.get_run(run.run_id).info.artifact_uri}/model"
-    return f"models:/{name}/{client.create_model_version(name, source, run.run_id).version}"
+    with reported(f"the model name {name}", run.store.uri):
+        try:
+            client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        for version in client.search_model_versions(f"run_id = '{run.run_id}'"):
+            if version.name == name:
+                return f"models:/{name}/{version.version}"
+        source = f"{client.get_run(run.run_id).info.artifact_uri}/model"
+        return f"models:/{name}/{client.create_model_version(name, source, run.run_id).version}"
