@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ def pytest_configure() -> None:
     import torch
 
     torch.set_num_threads(1)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background, which what tests start would inherit
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
