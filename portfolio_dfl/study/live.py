@@ -171,7 +171,10 @@ def read_holdings(holdings: str | os.PathLike[str] | pd.Series[float] | None, ti
     held = held.set_axis([ticker_text(ticker) for ticker in held.index])
     unknown = [ticker for ticker in held.index if ticker not in tickers]
     if unknown:
-        raise DataError(f"holdings name {', '.join(unknown)}; the strategy knows {', '.join(tickers)}")
+        bare = {ticker.lstrip("0"): ticker for ticker in tickers}
+        lost = any(bare.get(ticker, ticker) != ticker for ticker in unknown)
+        hint = ": a spreadsheet may have dropped leading zeros" if lost else ""
+        raise DataError(f"holdings name {', '.join(unknown)}; the strategy knows {', '.join(tickers)}{hint}")
     if not held.index.is_unique:
         raise DataError("holdings name a ticker twice: add its rows up")
     values = held.reindex(tickers).fillna(0.0).astype(np.float64)
