@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small_study import start
 
 from portfolio_dfl.cli import main
 from portfolio_dfl.config.study import load_config
@@ -363,31 +365,57 @@ def test_an_error_reaches_the_shell_without_a_traceback(tmp_path: Path) -> None:
     assert len(shown.stderr.strip().splitlines()) == 1
 
 
-CONSOLES = ["cp1252", "latin-1", "ascii", "cp437", "utf-8"]
+CONSOLES = ["latin-1", "ascii", "cp437", "utf-8"]
+SPOKEN = """
+import sys
+from portfolio_dfl.cli import main
+
+for words in ("config --set name=Größe研究", "run --help", "data check embedded", "run Größe研究.yaml"):
+    sys.argv = ["portfolio-dfl", *words.split()]
+    try:
+        main()
+    except SystemExit as left:
+        print(left.code or 0, file=sys.stderr)
+    if words.startswith("config"):
+        print("# until here")
+"""
+
+
+def _speak(encoding: str, folder: Path) -> None:
+    """The conversation in a process whose streams are of this encoding."""
+    os.chdir(folder)
+    for stream, name in ((sys.stdout, "out"), (sys.stderr, "err")):
+        assert isinstance(stream, io.TextIOWrapper)
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), stream.fileno())
+        stream.reconfigure(encoding=encoding)
+    exec(SPOKEN, {})
+    sys.stdout.flush()
+
+
+def judge(encoding: str, out: bytes, err: bytes, folder: Path) -> None:
+    """A configuration that is read back, a table, and an error with a user's name, each in one line or whole."""
+    errors = err.decode(encoding).splitlines()
+    assert [line for line in errors if len(line) == 1] == ["0", "0", "0", "2"]
+    assert len(errors) == 5
+    assert "no configuration file Gr" in errors[3]
+    file = folder / "study.yaml"
+    file.write_bytes(out.partition(b"# until here")[0])
+    assert load_config(file).name == "Größe研究"
+    assert "usable with these policies" in out.decode(encoding)
 
 
 @pytest.mark.parametrize("encoding", CONSOLES)
 def test_a_console_without_our_letters_shows_what_it_can(encoding: str, tmp_path: Path) -> None:
-    """In one process for each console: a configuration that is read back, a table, and an error with a user's name."""
-    code = (
-        "import sys, pandas as pd\nfrom portfolio_dfl.cli import main\n"
-        "for words in (['config', '--set', 'name=Größe研究'], ['run', '--help'], ['data', 'check', 'embedded'],"
-        " ['run', 'Größe研究.yaml']):\n"
-        "    sys.argv = ['portfolio-dfl', *words]\n"
-        "    try: main()\n"
-        "    except SystemExit as left: print(left.code or 0, file=sys.stderr)\n"
-        "    if words[0] == 'config': print('# until here')\n"
-    )
-    told = os.environ | {"PYTHONIOENCODING": encoding}
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=True, env=told)
-    errors = shown.stderr.decode(encoding).splitlines()
-    assert [line for line in errors if len(line) == 1] == ["0", "0", "0", "2"]
-    assert len(errors) == 5
-    assert "no configuration file Gr" in errors[3]
-    file = tmp_path / "study.yaml"
-    file.write_bytes(shown.stdout.partition(b"# until here")[0])
-    assert load_config(file).name == "Größe研究"
-    assert "usable with these policies" in shown.stdout.decode(encoding)
+    process = start(_speak, encoding, tmp_path)
+    process.join()
+    assert process.exitcode == 0
+    judge(encoding, (tmp_path / "out").read_bytes(), (tmp_path / "err").read_bytes(), tmp_path)
+
+
+def test_a_console_is_what_the_environment_says(tmp_path: Path) -> None:
+    told = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    shown = subprocess.run([sys.executable, "-c", SPOKEN], capture_output=True, cwd=tmp_path, check=True, env=told)
+    judge("cp1252", shown.stdout, shown.stderr, tmp_path)
 
 
 def test_a_table_keeps_its_shape_on_a_console_without_lines() -> None:

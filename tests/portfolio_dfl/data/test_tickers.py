@@ -153,9 +153,9 @@ def test_holdings_in_memory_by_whole_number_are_those_of_the_ticker_of_these_dig
 
 
 def test_holdings_that_lost_their_leading_zeros_are_told_so():
-    with pytest.raises(DataError, match="holdings name 1; .* a spreadsheet may have dropped leading zeros$"):
+    with pytest.raises(DataError, match=r"holdings name 1; .* a spreadsheet may have dropped leading zeros$"):
         read_holdings(pd.Series({"1": 1.0}), ["000001", "600000"])
-    with pytest.raises(DataError, match="holdings name XYZ; the strategy knows 000001, 600000$"):
+    with pytest.raises(DataError, match=r"holdings name XYZ; the strategy knows 000001, 600000$"):
         read_holdings(pd.Series({"XYZ": 1.0}), ["000001", "600000"])
 
 
