@@ -20,10 +20,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import filelock
-import numba
 import numpy as np
-from numba import njit, typeof
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+from .errors import QPError
+
+try:
+    import numba
+    from numba import njit, typeof
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+except ValueError as error:  # of a setting
+    raise QPError(f"Numba: {error}  Correct or unset the environment variable NUMBA_NUM_THREADS") from error
 
 __all__ = ["compiled", "inner"]
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dxpp_core.threads import share
+from portfolio_dfl.execution.environment import require_readable_environment
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.kernels.store import Found, Signs
@@ -109,6 +110,7 @@ class NativeSolver:
     """
 
     def __init__(self, lower: _Array, upper: _Array, counted: _Array, threads: int | None = None) -> None:
+        require_readable_environment()
         self.box = np.stack([lower, upper, counted])
         self.threads = threads
 

@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, Generic, Literal, TypeVar
 
 from portfolio_dfl.errors import ConfigError, PortfolioError
+from portfolio_dfl.execution.environment import require_readable_environment
 
 __all__ = ["Backend", "connected", "fan_out"]
 
@@ -117,6 +118,7 @@ class _Call(Generic[Argument, Result]):
 def _loky(
     call: _Call[Argument, Result], calls: Sequence[tuple[int, str, Argument]], workers: int
 ) -> Iterator[tuple[int, Result]]:
+    require_readable_environment()
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 

@@ -10,3 +10,7 @@
 - `estimator`: the same as a scikit-learn estimator for skfolio (imports skfolio).
 - `health`: whether gradients reach the forecasts and forecasts stay in proportion.
 """
+
+from portfolio_dfl.execution.environment import require_readable_environment
+
+require_readable_environment()  # before Lightning reads it
