@@ -7,6 +7,7 @@ which a black box solves.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from portfolio_dfl.errors import AllocationError
+from portfolio_dfl.scalars import require_number, require_whole
 
 __all__ = [
     "ActiveShare",
@@ -35,6 +37,7 @@ _Array = NDArray[np.float64]
 # Roundings a number may be wrong by, and that of float64.
 _ROUNDINGS = 4.0
 _DOUBLE = float(np.finfo(np.float64).eps)
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def _rounding(value: object) -> float:
@@ -45,10 +48,14 @@ def _rounding(value: object) -> float:
     return float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
 
 
+def _numbers(value: object) -> object:
+    return value.double().numpy(force=True) if isinstance(value, Tensor) else value
+
+
 def _vector(name: str, value: float | Sequence[float], n_assets: int) -> _Array:
     """One number for all assets, or one for each."""
     # A copy: the caller's own numbers may change later.
-    array = np.array(value.double().numpy(force=True) if isinstance(value, Tensor) else value, dtype=np.float64)
+    array = np.array(_numbers(value), dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n_assets, float(array))
     if array.shape != (n_assets,):
@@ -64,6 +71,28 @@ def _benchmark(value: Sequence[float], n_assets: int) -> _Array:
     if abs(total - 1.0) > max(1e-8, _ROUNDINGS * n_assets * rounding):
         raise AllocationError(f"the benchmark's weights sum to {total:.9g}; they must sum to 1")
     return array / total if rounding > _DOUBLE else array
+
+
+def _require_benchmark(limit: str, value: Sequence[float]) -> None:
+    require_number(AllocationError, f"{limit}.benchmark", _numbers(value))
+    _benchmark(value, int(np.size(_numbers(value))))
+
+
+def _require_bounds(name: str, lower: object, upper: object) -> None:
+    """Lower bounds below upper ones, but for rounding; where one is infinite, on its own side."""
+    lows, highs = _numbers(lower), _numbers(upper)
+    require_number(AllocationError, f"{name}: lower limit", lows, most=_LARGEST, infinite=True)
+    require_number(AllocationError, f"{name}: upper limit", highs, least=-_LARGEST, infinite=True)
+    try:
+        low, high = np.broadcast_arrays(np.asarray(lows, np.float64), np.asarray(highs, np.float64))
+    except ValueError:
+        raise AllocationError(f"{name}: {np.size(lows)} lower and {np.size(highs)} upper limits") from None
+    share = _ROUNDINGS * low.size * max(_rounding(lower), _rounding(upper))
+    with np.errstate(invalid="ignore"):
+        crossed = np.flatnonzero(low - high > share * np.maximum(np.abs(low), np.abs(high)))
+    if crossed.size:
+        i = int(crossed[0])
+        raise AllocationError(f"{name}: lower limit {low.flat[i]:g} exceeds upper limit {high.flat[i]:g}")
 
 
 @dataclass
@@ -146,6 +175,9 @@ class BoxLimits(Limit):
     lower: float | Sequence[float] = 0.0
     upper: float | Sequence[float] = float("inf")
 
+    def __post_init__(self) -> None:
+        _require_bounds("BoxLimits", self.lower, self.upper)
+
     def apply(self, limits: Limits) -> None:
         n = limits.lower.shape[0]
         limits.rounding = max(limits.rounding, _rounding(self.lower), _rounding(self.upper))
@@ -160,11 +192,13 @@ class BenchmarkBand(Limit):
     benchmark: Sequence[float]
     deviation: float | Sequence[float]
 
+    def __post_init__(self) -> None:
+        _require_benchmark("BenchmarkBand", self.benchmark)
+        require_number(AllocationError, "BenchmarkBand.deviation", _numbers(self.deviation), least=0.0, infinite=True)
+
     def apply(self, limits: Limits) -> None:
         n = limits.lower.shape[0]
         benchmark, deviation = _benchmark(self.benchmark, n), _vector("BenchmarkBand.deviation", self.deviation, n)
-        if (deviation < 0.0).any():
-            raise AllocationError(f"BenchmarkBand.deviation is negative ({deviation.min():g}); it must be at least 0")
         limits.raise_lower(benchmark - deviation)
         limits.cut_upper(benchmark + deviation)
 
@@ -178,16 +212,18 @@ class GroupLimits(Limit):
     upper: float = float("inf")
     name: str = "group"
 
+    def __post_init__(self) -> None:
+        if not len(self.assets):
+            raise AllocationError(f"group {self.name!r} holds no asset")
+        for asset in self.assets:
+            require_whole(AllocationError, f"asset of group {self.name!r}", asset, 0)
+        _require_bounds(f"group {self.name!r}", self.lower, self.upper)
+
     def apply(self, limits: Limits) -> None:
         n = limits.lower.shape[0]
-        wrong = [asset for asset in self.assets if not 0 <= asset < n]
-        if wrong or not self.assets:
-            shown = f"names asset {wrong[0]}, but there are {n}" if wrong else "holds no asset"
-            raise AllocationError(f"group {self.name!r} {shown}")
-        if np.isnan([self.lower, self.upper]).any():
-            raise AllocationError(f"group {self.name!r}: its limits are {self.lower:g} and {self.upper:g}, not numbers")
-        if self.lower > self.upper:
-            raise AllocationError(f"group {self.name!r}: lower limit {self.lower:g} exceeds upper limit {self.upper:g}")
+        wrong = [asset for asset in self.assets if asset >= n]
+        if wrong:
+            raise AllocationError(f"group {self.name!r} names asset {wrong[0]}, but there are {n}")
         member = np.zeros(n)
         member[list(self.assets)] = 1.0
         if self.upper < np.inf:
@@ -205,13 +241,20 @@ class ExposureLimits(Limit):
     upper: float = float("inf")
     name: str = "exposure"
 
-    def apply(self, limits: Limits) -> None:
-        exposures = _vector(f"ExposureLimits {self.name!r}", self.exposures, limits.lower.shape[0])
+    def __post_init__(self) -> None:
+        exposures = self._vector(int(np.size(_numbers(self.exposures))))
         if not np.isfinite(exposures).all():
             place = int(np.flatnonzero(~np.isfinite(exposures))[0])
             raise AllocationError(f"exposure {self.name!r} is {exposures[place]:g} at asset {place}; it must be finite")
         if not self.lower <= self.upper:
             raise AllocationError(f"exposure {self.name!r}: no number lies between {self.lower:g} and {self.upper:g}")
+        _require_bounds(f"exposure {self.name!r}", self.lower, self.upper)
+
+    def _vector(self, n_assets: int) -> _Array:
+        return _vector(f"ExposureLimits {self.name!r}", self.exposures, n_assets)
+
+    def apply(self, limits: Limits) -> None:
+        exposures = self._vector(limits.lower.shape[0])
         if self.upper < np.inf:
             limits.groups.append((exposures, self.upper, self.name))
         if self.lower > -np.inf:
@@ -225,9 +268,11 @@ class ActiveShare(Limit):
     benchmark: Sequence[float]
     limit: float
 
+    def __post_init__(self) -> None:
+        _require_benchmark("ActiveShare", self.benchmark)
+        require_number(AllocationError, "ActiveShare.limit", self.limit, above=0.0, infinite=True)
+
     def apply(self, limits: Limits) -> None:
-        if not self.limit > 0.0:
-            raise AllocationError(f"ActiveShare.limit is {self.limit:g}; it must be positive")
         limits.shares.append((_benchmark(self.benchmark, limits.lower.shape[0]), 2.0 * self.limit))
 
 
@@ -240,6 +285,9 @@ class CashAsset(Limit):
     """
 
     asset: int = -1
+
+    def __post_init__(self) -> None:
+        require_whole(AllocationError, "CashAsset.asset", self.asset, -sys.maxsize)
 
     def apply(self, limits: Limits) -> None:
         n = limits.lower.shape[0]
@@ -255,9 +303,11 @@ class TrackingCost(Limit):
     benchmark: Sequence[float]
     aversion: float
 
+    def __post_init__(self) -> None:
+        _require_benchmark("TrackingCost", self.benchmark)
+        require_number(AllocationError, "TrackingCost.aversion", self.aversion, least=0.0)
+
     def apply(self, limits: Limits) -> None:
-        if not 0.0 <= self.aversion < np.inf:
-            raise AllocationError(f"TrackingCost.aversion is {self.aversion:g}; it must be at least 0 and finite")
         limits.tracking.append((_benchmark(self.benchmark, limits.lower.shape[0]), self.aversion))
 
 

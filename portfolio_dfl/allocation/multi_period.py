@@ -185,10 +185,10 @@ class MultiPeriodMeanVariance(nn.Module):
         N and H.
     risk_aversion : float or Tensor
         λ > 0; a tensor (scalar) may be learned, an ``nn.Parameter`` is registered.
-    turnover_limit : float, sequence of H floats, Tensor, or None
+    turnover_limit : float, sequence or array of H floats, Tensor, or None
         τ > 0, the L1 distance between consecutive weights, for all stages or per stage (infinite: none there). None: no
         limit.
-    transaction_cost : float, sequence of N floats, or Tensor
+    transaction_cost : float, sequence or array of N floats, or Tensor
         c ≥ 0, cost per unit traded, in the units of returns; per asset or for all.
     limits : sequence of Limit
         Optional pieces of the module `limits`: bounds, groups, benchmark-relative limits, cash, tracking cost. Default:
@@ -215,8 +215,8 @@ class MultiPeriodMeanVariance(nn.Module):
         horizon: int,
         *,
         risk_aversion: float | Tensor = 10.0,
-        turnover_limit: float | Sequence[float] | Tensor | None = None,
-        transaction_cost: float | Sequence[float] | Tensor = 0.0,
+        turnover_limit: float | Sequence[float] | _Array | Tensor | None = None,
+        transaction_cost: float | Sequence[float] | _Array | Tensor = 0.0,
         limits: Sequence[Limit] = (),
         solver: str = "auto",
         threads: int | None = None,
@@ -250,16 +250,18 @@ class MultiPeriodMeanVariance(nn.Module):
         self._native = NativeSolver(self._limits.lower, self._limits.upper, self._limits.counted, threads)
         self._form: StandardForm | None = None
 
-    def _keep(self, name: str, value: float | Sequence[float] | Tensor | None) -> None:
+    def _keep(self, name: str, value: float | Sequence[float] | _Array | Tensor | None) -> None:
         """Numbers as attributes; tensors as parameters or buffers, so that they move and are saved with the module."""
         if isinstance(value, nn.Parameter):
             self.register_parameter(name, value)
         elif isinstance(value, Tensor):
             self.register_buffer(name, value)
-        elif isinstance(value, Sequence):
-            self.register_buffer(name, torch.tensor(value, dtype=_FLOAT))
+        elif value is None:
+            setattr(self, name, None)
+        elif np.ndim(value):
+            self.register_buffer(name, torch.tensor(np.asarray(value), dtype=_FLOAT))
         else:
-            setattr(self, name, value if value is None else float(value))
+            setattr(self, name, float(value))  # type: ignore[arg-type]
 
     def extra_repr(self) -> str:
         """All settings, so that the text identifies the layer."""

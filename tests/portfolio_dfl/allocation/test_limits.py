@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -111,26 +112,76 @@ def test_cash_is_free_to_trade_and_tracking_pulls_to_the_benchmark(instances: An
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ([BoxLimits(0.0, 0.19)], r"sum to 0.95.*no portfolio is fully invested"),
-        ([BoxLimits(0.3)], "exceeds 1"),
-        ([BoxLimits(0.3, 0.2)], "lower limit 0.3 exceeds upper limit 0.2"),
-        ([BoxLimits((0.1, 0.2))], "2 entries for 5 assets"),
-        ([BoxLimits(0.0, 0.3), GroupLimits((0, 1), lower=0.7, name="stocks")], "'stocks' cannot be met"),
-        ([GroupLimits((0, 7))], "names asset 7"),
-        ([BoxLimits(0.0, (0.0, 1.0, 1.0, 1.0, 1.0)), ActiveShare(EQUAL, 0.1)], "active share of 0.1"),
-        ([ExposureLimits((0.5,) * 5, lower=0.6, name="beta")], "'beta' cannot be met"),
-        ([ExposureLimits(EQUAL, 0.3, 0.2, "beta")], "no number lies between 0.3 and 0.2"),
-        ([ExposureLimits((0.1, 0.2), 0.3)], "2 entries for 5 assets"),
-        ([ExposureLimits((0.1, 0.2, np.inf, 0.1, 0.1), 0.3)], "inf at asset 2"),
-        ([BenchmarkBand((0.5,) * 5, 0.1)], "sum to 2.5"),
-        ([ActiveShare(EQUAL, 0.0)], "must be positive"),
-        ([TrackingCost(EQUAL, -1.0)], "at least 0"),
-        ([CashAsset(9)], "asset 9"),
+        (lambda: [BoxLimits(0.0, 0.19)], r"sum to 0.95.*no portfolio is fully invested"),
+        (lambda: [BoxLimits(0.3)], "exceeds 1"),
+        (lambda: [BoxLimits(0.3, 0.2)], "lower limit 0.3 exceeds upper limit 0.2"),
+        (lambda: [BoxLimits((0.1, 0.2))], "2 entries for 5 assets"),
+        (lambda: [BoxLimits(0.0, 0.3), GroupLimits((0, 1), lower=0.7, name="stocks")], "'stocks' cannot be met"),
+        (lambda: [GroupLimits((0, 7))], "names asset 7"),
+        (lambda: [BoxLimits(0.0, (0.0, 1.0, 1.0, 1.0, 1.0)), ActiveShare(EQUAL, 0.1)], "active share of 0.1"),
+        (lambda: [ExposureLimits((0.5,) * 5, lower=0.6, name="beta")], "'beta' cannot be met"),
+        (lambda: [ExposureLimits(EQUAL, 0.3, 0.2, "beta")], "no number lies between 0.3 and 0.2"),
+        (lambda: [ExposureLimits((0.1, 0.2), 0.3)], "2 entries for 5 assets"),
+        (lambda: [ExposureLimits((0.1, 0.2, np.inf, 0.1, 0.1), 0.3)], "inf at asset 2"),
+        (lambda: [BenchmarkBand((0.5,) * 5, 0.1)], "sum to 2.5"),
+        (lambda: [ActiveShare(EQUAL, 0.0)], "must be positive"),
+        (lambda: [TrackingCost(EQUAL, -1.0)], "at least 0"),
+        (lambda: [CashAsset(9)], "asset 9"),
     ],
 )
-def test_limits_that_cannot_be_satisfied_are_refused_before_solving(limits: list[Limit], words: str) -> None:
+def test_limits_that_cannot_be_satisfied_are_refused_before_solving(
+    limits: Callable[[], list[Limit]], words: str
+) -> None:
     with pytest.raises(AllocationError, match=words):
-        MultiPeriodMeanVariance(5, 2, limits=limits)
+        MultiPeriodMeanVariance(5, 2, limits=limits())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: BoxLimits(float("nan")), "BoxLimits: lower limit is nan"),
+        (lambda: BoxLimits(0.0, (0.5, float("nan"))), "BoxLimits: upper limit is nan"),
+        (lambda: BoxLimits((0.1, 0.3), 0.2), "lower limit 0.3 exceeds upper limit 0.2"),
+        (lambda: BoxLimits(torch.tensor([0.1, 0.3]), 0.2), "lower limit 0.3 exceeds upper limit 0.2"),
+        (lambda: BoxLimits(float("inf")), "lower limit is inf"),
+        (lambda: BoxLimits(upper=float("-inf")), "upper limit is -inf"),
+        (lambda: BoxLimits("little"), "a number is needed"),
+        (lambda: BoxLimits((0.1, 0.2), (0.3, 0.4, 0.5)), "2 lower and 3 upper limits"),
+        (lambda: BenchmarkBand(EQUAL, -0.1), "deviation is -0.1; it must be at least 0"),
+        (lambda: BenchmarkBand(EQUAL, float("nan")), "deviation is nan"),
+        (lambda: BenchmarkBand((0.5, float("nan")), 0.1), "BenchmarkBand.benchmark is nan"),
+        (lambda: BenchmarkBand((0.5, 0.6), 0.1), "sum to 1.1"),
+        (lambda: GroupLimits(()), "group 'group' holds no asset"),
+        (lambda: GroupLimits((0, -1), name="stocks"), "asset of group 'stocks' must be at least 0"),
+        (lambda: GroupLimits((0.5,)), "a whole number is needed"),
+        (lambda: GroupLimits((0,), 0.5, 0.4, "stocks"), "'stocks': lower limit 0.5 exceeds upper limit 0.4"),
+        (lambda: GroupLimits((0,), float("nan")), "group 'group': lower limit is nan"),
+        (lambda: ExposureLimits((0.5, np.nan), 0.1), "'exposure' holds NaN at asset 1"),
+        (lambda: ExposureLimits((0.5, np.inf), 0.1), "inf at asset 1"),
+        (lambda: ExposureLimits((0.5,), 0.2, 0.1), "no number lies between 0.2 and 0.1"),
+        (lambda: ExposureLimits((0.5,), float("inf")), "lower limit is inf"),
+        (lambda: ActiveShare(EQUAL, -0.1), "limit is -0.1; it must be positive"),
+        (lambda: ActiveShare((2.0,), 0.1), "sum to 2"),
+        (lambda: TrackingCost(EQUAL, float("nan")), "aversion is nan; it must be at least 0 and finite"),
+        (lambda: TrackingCost((0.0, 0.0), 1.0), "sum to 0"),
+        (lambda: CashAsset(0.5), "CashAsset.asset is 0.5"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused_by_the_limits_own_constructor(
+    make: Callable[[], Limit], words: str
+) -> None:
+    with pytest.raises(AllocationError, match=words):
+        make()
+
+
+def test_costs_and_turnover_limits_may_be_arrays(instances: Any) -> None:
+    instance = instances(2, 3, 5, seed=6)
+    costs, turnover = np.linspace(0.0, 1e-3, 5), np.array([0.3, np.inf, 0.2])
+    given = MultiPeriodMeanVariance(5, 3, transaction_cost=costs, turnover_limit=turnover)
+    written = MultiPeriodMeanVariance(5, 3, transaction_cost=costs.tolist(), turnover_limit=turnover.tolist())
+    assert torch.equal(given(*instance.leaves()), written(*instance.leaves()))
+    scalar = MultiPeriodMeanVariance(5, 3, risk_aversion=np.array(10.0), transaction_cost=np.float32(0.0))
+    assert torch.equal(scalar(*instance.leaves()), MultiPeriodMeanVariance(5, 3)(*instance.leaves()))
 
 
 def test_the_native_solver_names_limits_it_does_not_have() -> None:
