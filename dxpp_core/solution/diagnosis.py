@@ -49,18 +49,20 @@ def explain_failure(
     *,
     precision: float = 0.0,
     final: bool = False,
+    verdict: str = "",
 ) -> None:
     """Raise :class:`InfeasibleError` or :class:`UnboundedError` if the problem is shown to be; return if not.
 
     Infeasible: multipliers of the limits (Farkas) whose combination no x within the bounds meets.  Unbounded: a
     direction d with Pd = 0, Ad = 0, Gd ≤ 0 that respects the bounds and along which qᵀd < 0.  ``precision``: relative
-    rounding with which the arguments are known, if they came in lower precision than float64.
+    rounding with which the arguments are known, if they came in lower precision than float64.  ``verdict``: what a
+    solver has concluded, if anything.
 
     Raises
     ------
     IllConditionedError
         With ``final``: where multipliers or a direction almost do, so that a solution, if there is one, is very far
-        away.
+        away; or where a solver says that they do, and nothing else does.
     """
     n = vectors.q.size
     if n > _LARGEST:
@@ -84,6 +86,12 @@ def explain_failure(
     P = system.sparse_P()
     direction = _steepest_ray(P, vectors.q, limits)
     if direction is None:
+        if final and verdict:
+            raise IllConditionedError(
+                f"the program is too ill-conditioned to solve: the solver takes it for {verdict}, which its numbers do "
+                "not show; a solution, if there is one, is very far away: scale the program, or bound x",
+                batch_element=batch_element,
+            )
         return
     if _shows_unbounded(P, vectors.q, limits, direction):
         variable = int(np.abs(direction).argmax())

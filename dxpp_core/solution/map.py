@@ -22,7 +22,7 @@ from ..kkt.stalled import solve_by_kkt_factor, solve_by_least_squares, undetermi
 from ..options import Options, Timings
 from ..program.problem import Element, QuadraticProgram
 from ..program.units import shrunk
-from ..solvers.base import RawSolution
+from ..solvers.base import RawSolution, Status
 from .base import TRUSTED, Sensitivities, shares_of_bounds
 from .diagnosis import explain_failure
 from .search import Settle, find_point
@@ -113,7 +113,8 @@ class SolutionMap:
         certificate = certify(element.system, element.vectors, point)
         if not certificate.worst <= self.options.tolerance:
             at, rounding = self.program.unravel(k), self.program.limits_precision
-            explain_failure(element.system, element.vectors, at, precision=rounding, final=True)
+            verdict = raw.status.value if raw.status in (Status.INFEASIBLE, Status.UNBOUNDED) else ""
+            explain_failure(element.system, element.vectors, at, precision=rounding, final=True, verdict=verdict)
             raise SolverAccuracyError(
                 f"the solver stopped ({raw.message or raw.status.value}) at a point whose certificate is primal "
                 f"{certificate.primal:.1e}, dual {certificate.dual:.1e}, gap {certificate.gap:.1e}; it misses the "

@@ -27,6 +27,7 @@ _TOLERANCES = {
 }
 _ITERATIONS = {
     "clarabel": {"max_iter": 500},
+    "highs": {"qp_iteration_limit": 20_000},
     "osqp": {"max_iter": 200_000},
     "proxqp": {"max_iter": 20_000},
     "scs": {"max_iters": 500_000},

@@ -153,7 +153,7 @@ def shaken(prices: pd.DataFrame, t: pd.Timestamp) -> pd.DataFrame:
     """The same prices with everything after t changed."""
     later = prices.index > t
     other = prices.copy()
-    noise = np.random.default_rng(t.day).lognormal(0.0, 0.2, (int(later.sum()), prices.shape[1]))
+    noise = np.random.default_rng(t.day).lognormal(0.0, 0.05, (int(later.sum()), prices.shape[1]))
     other.loc[later] = other.loc[later].to_numpy() * noise
     return other
 

@@ -53,6 +53,20 @@ def test_limits_of_which_double_precision_does_not_tell_are_said_to_be_undecided
         solve_qp(**_far_away("equalities", 1e-9))
 
 
+@pytest.mark.parametrize("eps", [1e-8, 3e-9])
+@pytest.mark.parametrize("kind", ["equalities", "close rows", "inequalities", "bounds"])
+def test_a_solvers_own_verdict_that_the_numbers_do_not_show_is_said_to_be_no_more_than_that(
+    kind: str, eps: float
+) -> None:
+    said = ""
+    try:
+        x = solve_qp(**_far_away(kind, eps), solver="piqp").x
+    except IllConditionedError as error:
+        said = str(error)
+    assert "PIQP" not in said
+    assert "too ill-conditioned" in said if said else abs(float(x[1]) * eps - 1.0) < 1e-3
+
+
 def test_a_contradiction_within_the_rounding_of_single_precision_is_none() -> None:
     third = torch.full((3,), 1 / 3)
     data = {"A": torch.ones(1, 3), "b": torch.ones(1), "lb": third, "ub": third}

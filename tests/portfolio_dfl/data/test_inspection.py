@@ -115,7 +115,7 @@ def test_a_check_says_what_its_policies_would_do():
     assert not check_prices(prices).usable
     filled = check_prices(prices, policies={"gaps": "forward_fill:1"})
     assert filled.usable
-    assert "policy gaps=forward_fill:1 touched 1 cells" in filled.text()
+    assert "policy gaps=forward_fill:1 touched 1 cell\n" in filled.text()
 
 
 def test_the_embedded_sample_and_a_missing_file_are_checked_by_name():
