@@ -73,10 +73,9 @@ class QPSolversAdapter:
                 found = qpsolvers.solve_problem(standard, solver=self.name, **options)
         except qpsolvers.exceptions.QPError as error:
             return RawSolution(x=np.zeros(n), status=Status.FAILED, message=str(error))
-        if found.x is None or not found.found:
-            return RawSolution(
-                x=np.zeros(n), status=Status.FAILED, message=str(found.extras.get("status", "not found"))
-            )
+        message = "" if found.found else str(found.extras.get("status", "not found"))
+        if found.x is None or not (found.found or np.isfinite(found.x).all()):
+            return RawSolution(x=np.zeros(n), status=Status.FAILED, message=message)
         z_all = np.asarray(found.z if found.z is not None else np.zeros(0), dtype=np.float64)
         n_rows = 0 if problem.h is None else problem.h.size
         z_box = None
@@ -91,6 +90,9 @@ class QPSolversAdapter:
             y=np.asarray(y, dtype=np.float64),
             z=z_all[:n_rows],
             z_box=z_box,
+            # Where it was broken off is a guess, of which the certificate tells what it is worth.
+            status=Status.SOLVED if found.found else Status.FAILED,
+            message=message,
         )
 
 

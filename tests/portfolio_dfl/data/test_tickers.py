@@ -152,7 +152,7 @@ def test_holdings_in_memory_by_whole_number_are_those_of_the_ticker_of_these_dig
     assert read_holdings(pd.Series([1.0, 3.0], index=[600000, 600001]), ["600000", "600001"]).tolist() == [0.25, 0.75]
 
 
-def test_holdings_that_lost_their_leading_zeros_are_told_so():
+def test_holdings_that_lost_their_leading_zeros_are_told_so() -> None:
     with pytest.raises(DataError, match=r"holdings name 1; .* a spreadsheet may have dropped leading zeros$"):
         read_holdings(pd.Series({"1": 1.0}), ["000001", "600000"])
     with pytest.raises(DataError, match=r"holdings name XYZ; the strategy knows 000001, 600000$"):
