@@ -14,22 +14,13 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from small_study import small
+from small_study import empty_store, small
 
 from portfolio_dfl.cli import main
 from portfolio_dfl.data.sources import EmbeddedSource
-from portfolio_dfl.tracking.mlflow_store import open_store
 
 LETTERS = st.characters(codec="utf-8", exclude_categories=["Cs"]) | st.sampled_from("/'\"?#%&<>:. \n\\")
 WORDS = st.text(LETTERS, min_size=1, max_size=12)
-
-
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A store without records: making one takes seconds."""
-    root = tmp_path_factory.mktemp("fresh")
-    open_store(root, experiment="none")
-    return (root / "mlflow.db").read_bytes()
 
 
 def call(words: list[str], encoding: str) -> tuple[int, list[str]]:
@@ -67,7 +58,7 @@ def call(words: list[str], encoding: str) -> tuple[int, list[str]]:
 @example(name="x", experiment="../../up", model="a'b", folder="what?", ticker="B", encoding="utf-8")
 @example(name="x", experiment="e", model="a/b", folder="f", ticker="B", encoding="ascii")
 def test_a_study_is_refused_at_once_or_ends_and_goes_on(
-    name: str, experiment: str, model: str, folder: str, ticker: str, encoding: str, fresh: bytes
+    name: str, experiment: str, model: str, folder: str, ticker: str, encoding: str
 ) -> None:
     room = Path(tempfile.mkdtemp())
     before = Path.cwd()
@@ -82,8 +73,7 @@ def test_a_study_is_refused_at_once_or_ends_and_goes_on(
         plain["training"]["epochs"], plain["evaluation"]["bootstrap"] = 1, 0
         plain["tracking"] |= {"folder": folder, "experiment": experiment, "register_as": model}
         Path("study.yaml").write_text(yaml.safe_dump(plain, allow_unicode=True), encoding="utf-8")
-        Path(folder).mkdir()
-        (Path(folder) / "mlflow.db").write_bytes(fresh)
+        empty_store(Path(folder))
         code, told = call(["run", "study.yaml"], encoding)
         runs = [path.parent for path in Path(folder).resolve().glob("*/config.yaml")]
         if code:
