@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,7 +49,7 @@ def _rounding(value: object) -> float:
     return float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
 
 
-def _numbers(value: object) -> object:
+def _numbers(value: object) -> Any:
     return value.double().numpy(force=True) if isinstance(value, Tensor) else value
 
 
