@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from portfolio_dfl.forecasting import (
         PREDICTORS,
+        EWMAPredictor,
         GRUPredictor,
         LinearPredictor,
         MLPPredictor,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.training.estimator import DecisionFocusedPortfolio
     from portfolio_dfl.training.losses import (
         LOSSES,
+        CVaRLoss,
         DecisionLoss,
         Loss,
         MeanSquaredError,
@@ -97,6 +99,7 @@ __all__ = [
     "BenchmarkBand",
     "BoxLimits",
     "BuyAndHold",
+    "CVaRLoss",
     "CashAsset",
     "CheckReport",
     "ConfigError",
@@ -107,6 +110,7 @@ __all__ = [
     "DecisionFocusedPortfolio",
     "DecisionLoss",
     "EWMACovariance",
+    "EWMAPredictor",
     "EqualWeight",
     "ExposureLimits",
     "GRUPredictor",
@@ -189,7 +193,7 @@ _ROOMS = {
     "data.store": "fetch_snapshot list_snapshots show_snapshot",
     "errors": "AllocationError BacktestError ConfigError DataError PortfolioError TrackingError TrainingError",
     "forecasting": (
-        "PREDICTORS GRUPredictor LinearPredictor MLPPredictor MomentumPredictor PredictorSpec "
+        "PREDICTORS EWMAPredictor GRUPredictor LinearPredictor MLPPredictor MomentumPredictor PredictorSpec "
         "TemporalConvolutionPredictor build_predictor"
     ),
     "risk": "OAS CovarianceEstimator EWMACovariance LedoitWolf RollingCovariance",
@@ -199,7 +203,8 @@ _ROOMS = {
     "study.sweep": "SweepResult",
     "training.estimator": "DecisionFocusedPortfolio",
     "training.losses": (
-        "LOSSES DecisionLoss Loss MeanSquaredError Mixture NetUtilityLoss RegretLoss SPOPlusLoss SharpeLoss build_loss"
+        "LOSSES CVaRLoss DecisionLoss Loss MeanSquaredError Mixture NetUtilityLoss RegretLoss SPOPlusLoss SharpeLoss "
+        "build_loss"
     ),
     "training.policies": "DecisionFocusedPolicy PredictOptimisePolicy TwoStagePolicy",
     "training.settings": "TrainingSettings",

@@ -88,7 +88,7 @@ def backtest(run: RunName, override: Elsewhere = None, folder: Runs = Path("runs
 
 @app.command()
 def compare(config: ConfigFile = None, override: Overrides = None) -> None:
-    """Run every strategy there is, for every seed, with intervals and several cost levels."""
+    """Run the standard strategies and those a study names beside them, for every seed, at several cost levels."""
     from portfolio_dfl.config.study import load_config
 
     study = load_config(config, override)

@@ -215,7 +215,7 @@ class ForecastingConfig(Section):
     predictor: Text = Field(
         default="linear",
         min_length=1,
-        description="linear (the paper's) | momentum | mlp | gru | tcn | package.module:Class",
+        description="linear (the paper's) | momentum | ewma | mlp | gru | tcn | package.module:Class",
     )
     lookback: int = Field(default=120, ge=1, description="trading days of returns the predictor sees")
     scaled: bool = Field(default=True, description="standardise with scales fitted in the training window")
@@ -231,7 +231,7 @@ class TrainingConfig(Section):
     realised_window: int = Field(default=20, ge=2, description="trading days of the realised covariance in the loss")
     loss: str | dict[str, float | list[float]] = Field(
         default="decision",
-        description="decision (paper) | regret | net_utility | sharpe | mse | spo_plus | {loss: weight}",
+        description="decision (paper) | regret | net_utility | sharpe | cvar | mse | spo_plus | {loss: weight}",
     )
     loss_options: dict[str, dict[str, Free]] = Field(default_factory=dict, description="arguments of losses by name")
     two_stage: Literal["gradient", "least_squares"] = Field(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 from torch import Tensor, nn
 
+from portfolio_dfl.config.sections import CovarianceConfig
 from portfolio_dfl.config.study import STRATEGIES, StudyConfig
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.forecasting import PREDICTORS
@@ -46,9 +48,8 @@ class Yesterday(nn.Module):
         return 0.1 * forecasts.expand(-1, self.horizon, -1)
 
 
-#: Every predictor, covariance, loss and schedule at least once, in different company; the date after which prices
-#: change; what else is set.
-COVERING: list[tuple[str, dict[str, Any]]] = [
+#: Covariances, schedules, and what needs company of its own; the date after which prices change; what else is set.
+CHOSEN: list[tuple[str, dict[str, Any]]] = [
     (
         "2018-06-12",
         {
@@ -129,17 +130,32 @@ COVERING: list[tuple[str, dict[str, Any]]] = [
             "training.weight_decay": 0.1,
         },
     ),
-    (
-        "2018-07-03",
-        {
-            "forecasting.predictor": "ewma",
-            "covariance.estimator": "rolling",
-            "training.loss": "cvar",
-            "training.loss_options": {"cvar": {"tail": 0.3}},
-            "training.epochs": 2,
-        },
-    ),
 ]
+
+
+def covering(predictors: Iterable[str], losses: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
+    """The chosen cases, and others with every predictor and loss that none of them names, as they are registered."""
+    cases = [settings for _, settings in CHOSEN]
+    left = zip_longest(
+        (name for name in predictors if name not in {case["forecasting.predictor"] for case in cases}),
+        (name for name in losses if name not in [case["training.loss"] for case in cases]),
+        fillvalue=None,
+    )
+    others = [
+        (
+            "2018-07-03",
+            {
+                "forecasting.predictor": predictor or "linear",
+                "covariance.estimator": "rolling",
+                "training.loss": loss or "decision",
+            },
+        )
+        for predictor, loss in left
+    ]
+    return CHOSEN + others
+
+
+COVERING = covering(PREDICTORS, LOSSES)
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +166,7 @@ def prices() -> pd.DataFrame:
 
 
 def shaken(prices: pd.DataFrame, t: pd.Timestamp) -> pd.DataFrame:
-    """The same prices with everything after t changed."""
+    """The same prices with everything after t changed, by moves that prices may make."""
     later = prices.index > t
     other = prices.copy()
     noise = np.random.default_rng(t.day).lognormal(0.0, 0.05, (int(later.sum()), prices.shape[1]))
@@ -174,7 +190,11 @@ def decided(prices: pd.DataFrame, folder: Path, settings: Mapping[str, Any]) -> 
     return {task.lane.strategy: take_walk(task).targets for task in tasks}
 
 
-@pytest.mark.parametrize(("date", "settings"), COVERING, ids=[case["forecasting.predictor"] for _, case in COVERING])
+@pytest.mark.parametrize(
+    ("date", "settings"),
+    COVERING,
+    ids=[f"{case['forecasting.predictor']}-{case['training.loss']}" for _, case in COVERING],
+)
 def test_no_decision_up_to_a_date_depends_on_prices_after_it(
     date: str, settings: dict[str, Any], prices: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -194,13 +214,22 @@ def test_no_decision_up_to_a_date_depends_on_prices_after_it(
 def test_the_cases_cover_every_predictor_covariance_and_loss() -> None:
     cases = [settings for _, settings in COVERING]
     assert {case["forecasting.predictor"] for case in cases} == {*PREDICTORS, "user"}
-    assert {case["covariance.estimator"] for case in cases} == {"rolling", "ewma", "ledoit_wolf", "oas"}
+    assert {case["covariance.estimator"] for case in cases} == set(
+        get_args(CovarianceConfig.model_fields["estimator"].annotation)
+    )
     losses = [case["training.loss"] for case in cases]
     assert {loss for loss in losses if isinstance(loss, str)} == set(LOSSES)
     assert any(isinstance(loss, dict) for loss in losses)
     for key in ("expanding", "warm_start", "validation_samples", "batch_size"):
         given = {bool(case.get(f"training.{key}")) for case in cases}
         assert given == {True, False}, key
+
+
+def test_what_is_registered_anew_is_held_to_the_law_without_being_named_here() -> None:
+    cases = [settings for _, settings in covering([*PREDICTORS, "new", "newer"], [*LOSSES, "new"])]
+    assert [case for case in cases if case["forecasting.predictor"] in ("new", "newer")]
+    assert {case["forecasting.predictor"] for case in cases} == {*PREDICTORS, "user", "new", "newer"}
+    assert "new" in [case["training.loss"] for case in cases]
 
 
 def test_no_weight_held_the_day_after_a_date_depends_on_prices_after_it(prices: pd.DataFrame, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import torch
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.errors import DataError
 from portfolio_dfl.risk import OAS, CovarianceEstimator, EWMACovariance, LedoitWolf, RollingCovariance, covariance_path
-from portfolio_dfl.training.losses import build_loss
+from portfolio_dfl.training.losses import LOSSES, build_loss
 from portfolio_dfl.training.policies import PredictOptimisePolicy
 from portfolio_dfl.training.samples import Samples, build_samples
 from portfolio_dfl.training.settings import TrainingSettings
@@ -130,7 +130,7 @@ def test_training_begins_as_early_as_the_data_allow(returns: pd.DataFrame) -> No
         policy.task(returns.iloc[: needed - 1])
 
 
-@pytest.mark.parametrize("loss", ["decision", "mse", "spo_plus", "sharpe"])
+@pytest.mark.parametrize("loss", sorted(LOSSES))
 def test_what_only_the_validation_slice_knows_moves_no_scale_and_no_step(loss: str, returns: pd.DataFrame) -> None:
     """Later returns may decide when to stop and which epoch to keep; nothing that is fitted."""
     settings = {"validation_samples": 4, "patience": 9, "epochs": 3, "loss": build_loss(loss)}

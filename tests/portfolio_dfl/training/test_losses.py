@@ -15,6 +15,7 @@ from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import LinearPredictor
 from portfolio_dfl.training.decision import DecisionModel, Outcome
 from portfolio_dfl.training.losses import (
+    LOSSES,
     CVaRLoss,
     DecisionLoss,
     Loss,
@@ -221,7 +222,7 @@ def test_a_term_of_weight_zero_is_not_computed() -> None:
     assert not outcome.decided
 
 
-@pytest.mark.parametrize("name", ["decision", "regret", "net_utility", "sharpe", "mse", "spo_plus"])
+@pytest.mark.parametrize("name", sorted(LOSSES))
 def test_every_named_loss_gives_a_scalar_with_a_gradient(name: str) -> None:
     outcome = some_outcome()
     loss = build_loss(name)(outcome)
