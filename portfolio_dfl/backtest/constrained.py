@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.errors import AllocationError
 from portfolio_dfl.scalars import require_number
 
@@ -85,8 +86,6 @@ class FirstStep:
         return first
 
     def _layer(self, horizon: int, n_assets: int) -> MultiPeriodMeanVariance:
-        from portfolio_dfl.allocation import MultiPeriodMeanVariance
-
         if (horizon, n_assets) not in self._layers:
             turnover = self.turnover_limit
             by_stage = [turnover] * horizon if isinstance(turnover, int | float) else list(turnover)[:horizon]

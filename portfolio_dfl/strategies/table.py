@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from portfolio_dfl.config.names import Kind, announce
+from portfolio_dfl.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,8 +175,6 @@ def find_strategy(name: str) -> Strategy:
         If there is none of that name.
     """
     if name not in TABLE:
-        from portfolio_dfl.errors import ConfigError
-
         raise ConfigError(f"no strategy is named {name!r}; there are {', '.join(TABLE)}")
     return TABLE[name]
 

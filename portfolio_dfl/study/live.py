@@ -14,11 +14,15 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.data.panel import build_panel
+from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
 from portfolio_dfl.data.tickers import ticker_text
 from portfolio_dfl.data.tidy import as_day, tidy_prices
 from portfolio_dfl.errors import DataError, TrackingError
+from portfolio_dfl.strategies.saved import decide, load_policy
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.places import at_home
+from portfolio_dfl.tracking.mlflow_store import download_model
 from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
@@ -118,8 +122,6 @@ def advise(
     DataError
         If prices are stale, too few, or do not fit the strategy.
     """
-    from portfolio_dfl.strategies.saved import decide, load_policy
-
     folder, section = _saved(os.fspath(model), strategy, Path(root))
     with RunFolder(folder.parents[2]).importing():  # for a registered model that is no run, which tells no more
         policy, tickers = load_policy(folder)
@@ -213,8 +215,6 @@ def _read_holdings_file(path: Path) -> pd.Series[float]:
 def _saved(model: str, strategy: str, root: Path) -> tuple[Path, DataConfig]:
     """Folder of a saved strategy, and how its study was told to read prices."""
     if model.startswith("models:/"):
-        from portfolio_dfl.tracking.mlflow_store import download_model
-
         folder = download_model(root, model) / "artifacts" / "strategy"
         config = StudyConfig.from_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
         return folder, at_home(config, root.resolve()).data
@@ -234,9 +234,6 @@ def _fresh_prices(
     start: pd.Timestamp | None,
     now: pd.Timestamp,
 ) -> pd.DataFrame:
-    from portfolio_dfl.data.panel import build_panel
-    from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
-
     source: PriceSource
     if isinstance(prices, pd.DataFrame):
         source = FrameSource(prices)

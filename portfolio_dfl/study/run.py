@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portfolio_dfl.config.study import StudyConfig, StudyLike
+from portfolio_dfl.data.panel import PricePanel
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
@@ -133,8 +134,6 @@ def resume_study(
     TrackingError
         If there is no such run, another process works on it, or what it was started with is damaged.
     """
-    from portfolio_dfl.data.panel import PricePanel
-
     folder = RunFolder.open(run, root)
     recorded = folder.config()
     config = recorded.override(list(overrides))

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from portfolio_dfl.execution.fan_out import fan_out
+from portfolio_dfl.strategies.saved import save_strategy
 from portfolio_dfl.strategies.table import Lane
 from portfolio_dfl.strategies.walk import JUDGED_LATER, Walk, WalkTask, take_walk, window_metrics
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.judgement import judge
+from portfolio_dfl.study.page import write_study_report
 from portfolio_dfl.study.plan import StudyPlan
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.tracking.mlflow_store import TrackedRun
+from portfolio_dfl.training.walk_forward import retraining_dates
 
 if TYPE_CHECKING:
     from portfolio_dfl.training.window import TrainedWindow
@@ -32,7 +35,6 @@ def train(plan: StudyPlan, folder: RunFolder, children: Mapping[Lane, TrackedRun
 
     With a warm start a window needs the one before it, so that only strategies and seeds run side by side.
     """
-    from portfolio_dfl.training.walk_forward import retraining_dates
     from portfolio_dfl.training.window import train_window
 
     planners, trained = plan.policies, list(plan.policies)
@@ -101,8 +103,6 @@ def evaluate(
     parent: TrackedRun,
 ) -> StudyResult:
     """Judge the walks and write the report."""
-    from portfolio_dfl.study.page import write_study_report
-
     result = judge(plan, windows, walks, folder=folder, facts={**facts, **parent.facts})
     write_study_report(result)
     return result
@@ -155,7 +155,6 @@ def _record_model(
     tickers: Sequence[str],
 ) -> None:
     """Keep the newest window that did not fail as a model; register that of the first trained strategy."""
-    from portfolio_dfl.strategies.saved import save_strategy
     from portfolio_dfl.tracking.model import register_model, save_model
 
     usable = [window for window in windows if not window.failed]

@@ -11,6 +11,9 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.tasks.charts import line_panels
+from portfolio_dfl.tasks.peers import Program, find_peers, peer_layer
+from portfolio_dfl.tasks.published import accuracy, smoothing_accuracy
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_positive, require_some
 
@@ -74,8 +77,6 @@ def gradient_accuracy(
     TrackingError
         If ``folder`` takes no results.
     """
-    from portfolio_dfl.tasks.peers import find_peers
-
     require_some(sizes=sizes)
     require_least(1, instances=instances)
     require_least(0, seed=seed)
@@ -151,7 +152,6 @@ def _errors(
 ) -> list[tuple[str, float, dict[str, float]]]:
     """Errors by argument of every layer on one program; notes how long peers took."""
     from dxpp_core import solve_qp
-    from portfolio_dfl.tasks.peers import Program, peer_layer
 
     def gradients(layer: Any) -> dict[str, NDArray[np.float64]]:
         leaves = {name: value.clone().requires_grad_() for name, value in program.items()}
@@ -228,8 +228,6 @@ def _solve_in_extended_precision(K: NDArray[np.float64], rhs: NDArray[np.float64
 
 
 def _tables(frame: pd.DataFrame) -> str:
-    from portfolio_dfl.tasks.published import accuracy, smoothing_accuracy
-
     once = frame[frame["scale"].isna()]
     each = once.groupby(["layer", "size", "instance"], sort=False)["error"].mean().reset_index()
     table = each.groupby(["layer", "size"], sort=False)["error"].agg(["mean", "std"]).reset_index()
@@ -252,9 +250,6 @@ def _tables(frame: pd.DataFrame) -> str:
 
 
 def _figure(frame: pd.DataFrame) -> Any:
-    from portfolio_dfl.tasks.charts import line_panels
-    from portfolio_dfl.tasks.published import accuracy
-
     paper = accuracy()
     paper["n"] = paper["size"].str.split("×").str[0].astype(int)
     once = frame[frame["scale"].isna()].groupby(["layer", "n"], sort=False)["error"].mean().reset_index()

@@ -10,8 +10,12 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.tasks.charts import line_panels
+from portfolio_dfl.tasks.peers import PEERS, Program, find_peers, peer_layer
+from portfolio_dfl.tasks.published import MACHINE, projection_times
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_positive
+from portfolio_dfl.tasks.timing import time_side_by_side
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,8 +84,6 @@ def projection(
     TrackingError
         If ``folder`` takes no results.
     """
-    from portfolio_dfl.tasks.peers import find_peers
-
     if kind not in _SIZES:
         raise ConfigError(f"kind is {kind!r}; it is simplex or chain")
     require_least(2, sizes=sizes)
@@ -157,8 +159,6 @@ def chain_gradient(z: Tensor, weights: Tensor, limit: float = 1.0) -> Tensor:
 
 def _finishes(peer: str, kind: str, n: int, last: tuple[int, float] | None, limit_s: float) -> bool:
     """Whether a peer is likely to answer in time: dense work grows at least with the square of n."""
-    from portfolio_dfl.tasks.peers import PEERS
-
     sparse = PEERS[peer].sparse
     rows = n + 1 if kind == "simplex" else 2 * (n - n // _POINTS)
     if rows * n > _CELLS and not sparse:
@@ -171,9 +171,7 @@ def _measure(
 ) -> tuple[dict[str, Times], dict[str, float]]:
     import torch
 
-    from portfolio_dfl.tasks.peers import peer_layer
     from portfolio_dfl.tasks.projection_layers import ChainProjection, SimplexProjection
-    from portfolio_dfl.tasks.timing import time_side_by_side
 
     shape = (n,) if kind == "simplex" else (_POINTS, n // _POINTS)
     ours = SimplexProjection() if kind == "simplex" else ChainProjection()
@@ -254,8 +252,6 @@ def _as_program(kind: Kind, n: int) -> Any:
     """The same program with its bounds written as rows of G, for layers that know no bounds."""
     import torch
 
-    from portfolio_dfl.tasks.peers import Program
-
     program = _program_tensors(kind, n)
     zero = torch.zeros(n, dtype=torch.float64)
     if kind == "chain":
@@ -271,8 +267,6 @@ def _flattened(layer: Callable[..., Tensor]) -> Callable[[Tensor], Tensor]:
 
 
 def _tables(frame: pd.DataFrame, kind: str) -> str:
-    from portfolio_dfl.tasks.published import projection_times
-
     ours = frame.melt(
         id_vars=["solver", "n"], value_vars=["backward_ms", "total_ms"], var_name="metric", value_name="ms"
     )
@@ -302,9 +296,6 @@ def _tables(frame: pd.DataFrame, kind: str) -> str:
 
 
 def _figure(frame: pd.DataFrame, kind: str) -> Any:
-    from portfolio_dfl.tasks.charts import line_panels
-    from portfolio_dfl.tasks.published import projection_times
-
     paper = projection_times(kind)
     paper = paper[paper["solver"].isin(["dXPP (paper)", "dQP (paper)"])]
     panels = {
@@ -328,8 +319,6 @@ def _figure(frame: pd.DataFrame, kind: str) -> Any:
 
 
 def _notes(kind: Kind, absent: Sequence[str], peer_limit_s: float) -> list[str]:
-    from portfolio_dfl.tasks.published import MACHINE
-
     notes = [
         "Forward: an active set corrected without a solver; PIQP where that does not settle it."
         if kind == "simplex"

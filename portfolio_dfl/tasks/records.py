@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
+from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
+from portfolio_dfl.tracking.places import written
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -71,8 +74,6 @@ class TaskResult(PrintedResult):
 
 def describe_machine() -> str:
     """Processor, cores, load, system and library versions, in one line."""
-    from portfolio_dfl.execution.provenance import versions
-
     found = versions()
     libraries = ", ".join(f"{name} {found[name]}" for name in ("python", "torch", "numpy", "scipy", "piqp"))
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
@@ -140,8 +141,6 @@ def require_place(name: str, root: str | os.PathLike[str]) -> None:
     TrackingError
         If the folder takes no files, or the store cannot be opened.
     """
-    from portfolio_dfl.tracking.mlflow_store import open_store
-
     folder = Path(root) / "tasks" / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -173,10 +172,6 @@ def save_task(result: TaskResult, root: str | os.PathLike[str]) -> TaskResult:
     TrackingError
         If the MLflow store does not take the run.
     """
-    from portfolio_dfl.execution.provenance import git_commit, versions
-    from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
-    from portfolio_dfl.tracking.places import written
-
     folder = Path(root) / "tasks" / result.name
     result = replace(result, folder=folder)
     with written(folder):

@@ -11,8 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from portfolio_dfl.tasks.charts import line_panels
+from portfolio_dfl.tasks.peers import Program, find_peers, peer_layer
+from portfolio_dfl.tasks.published import portfolio_times
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import fits_memory, require_least, require_memory, require_positive
+from portfolio_dfl.tasks.timing import time_side_by_side
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,8 +84,6 @@ def runtime(
     TrackingError
         If ``folder`` takes no results.
     """
-    from portfolio_dfl.tasks.peers import find_peers
-
     require_least(2, n_assets=n_assets)
     require_least(1, horizons=horizons, repeats=repeats, batch_horizons=batch_horizons)
     require_least(0, batch=batch, seed=seed)
@@ -235,8 +237,6 @@ def _peer(name: str, horizon: int, n_assets: int, covariance: Tensor, held: Tens
     """A peer on the standard form, bounds as rows of G, with a ridge of 1e-8 on u where it must factor P."""
     import torch
 
-    from portfolio_dfl.tasks.peers import Program, peer_layer
-
     data = _standard_form(horizon, n_assets, covariance, held)
     n, size = data.q.shape[-1], horizon * n_assets
     P = data.P.to_dense()[0] + 1e-8 * torch.diag((torch.arange(n) >= size).double())
@@ -257,7 +257,6 @@ def _one_date(
 ) -> list[dict[str, object]]:
     """Rows of one horizon; takes peers that were too slow or failed out of ``able``."""
     from portfolio_dfl.allocation import MultiPeriodMeanVariance
-    from portfolio_dfl.tasks.timing import time_side_by_side
 
     forecasts, covariances, held = _problems(repeats + 2, horizon, n_assets, seed)
     covariance, previous = covariances[:1], held[:1]
@@ -346,8 +345,6 @@ def _share(times: pd.DataFrame, name: str, of: str, without: str | None = None) 
 
 
 def _table(frame: pd.DataFrame, n_assets: int) -> str:
-    from portfolio_dfl.tasks.published import portfolio_times
-
     single = frame[frame["metric"].isin(["backward", "total"])]
     shares = [
         _share(single, f"{_OURS}, of PIQP", _BARE),
@@ -370,9 +367,6 @@ def _table(frame: pd.DataFrame, n_assets: int) -> str:
 
 
 def _figure(frame: pd.DataFrame) -> Any:
-    from portfolio_dfl.tasks.charts import line_panels
-    from portfolio_dfl.tasks.published import portfolio_times
-
     columns = ["layer", "metric", "horizon", "ms"]
     both = pd.concat([frame[columns], portfolio_times()])
     panels = {f"{metric.capitalize()} time": both[both["metric"] == metric] for metric in ("backward", "total")}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.tasks.peers import PEERS, find_peers
+from portfolio_dfl.tasks.published import MACHINE, sudoku_times
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, paper_layout, require_place, save_task
 from portfolio_dfl.tasks.settings import require_least, require_positive, require_some
 
@@ -86,8 +88,6 @@ def sudoku(
     TrackingError
         If ``folder`` takes no results.
     """
-    from portfolio_dfl.tasks.peers import PEERS, find_peers
-
     if n not in _SETTINGS:
         raise ConfigError(f"n is {n}; boxes have sizes 2, 3 or 4")
     require_some(methods=methods)
@@ -212,8 +212,6 @@ def _train(
 
 
 def _tables(frame: pd.DataFrame, n: int) -> str:
-    from portfolio_dfl.tasks.published import sudoku_times
-
     last = frame.groupby("method", sort=False).last().reset_index()
     figures = last.rename(
         columns={"epoch": "epochs", "error": "board error", "cell_error": "cell error", "ms_per_epoch": "ms an epoch"}
@@ -252,8 +250,6 @@ def _figure(frame: pd.DataFrame) -> Any:
 
 
 def _notes(settings: dict[str, Any], steps: int, absent: Sequence[str]) -> list[str]:
-    from portfolio_dfl.tasks.published import MACHINE
-
     notes = [
         f"An epoch is {steps} steps of {settings['batch']} boards; its time is the median forward and backward of one,"
         f" methods taking turns, times {steps}.  The paper does not say how many boards its epochs have.",
