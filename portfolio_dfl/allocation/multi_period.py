@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -31,6 +31,29 @@ __all__ = ["MultiPeriodMeanVariance"]
 
 _Array = NDArray[np.float64]
 _FLOAT = torch.float64
+
+
+class _Batch(NamedTuple):
+    """What a call is about, in float64 on the CPU.
+
+    Of λ, τ and c all ``numbers``, [1 or B, …], and as ``tensors`` those that were given as such: only these may ask
+    for gradients.
+    """
+
+    returns: Tensor
+    covariance: Tensor
+    previous: Tensor
+    numbers: tuple[_Array, _Array, _Array]
+    tensors: tuple[Tensor | None, Tensor | None, Tensor | None]
+
+    @property
+    def parameters(self) -> tuple[Tensor, Tensor, Tensor]:
+        """λ, τ and c, each as a tensor."""
+        aversion, turnover, cost = (
+            torch.from_numpy(numbers) if tensor is None else tensor
+            for numbers, tensor in zip(self.numbers, self.tensors, strict=True)
+        )
+        return aversion, turnover, cost
 
 
 @dataclass(slots=True)
@@ -343,54 +366,68 @@ class MultiPeriodMeanVariance(nn.Module):
             Shapes do not fit; numbers are missing; an instance cannot be satisfied, or is not convex; or a graph was
             asked for (``torch.export``, ``torch.jit.trace``), while ``torch.compile`` breaks its graph here.
         """
-        returns, covariances, previous = self._inputs(expected_returns, covariance, previous_weights)
-        aversion = self.risk_aversion if risk_aversion is None else risk_aversion
-        limit = self.turnover_limit if turnover_limit is None else turnover_limit
-        rate = self.transaction_cost if transaction_cost is None else transaction_cost
-        aversion_tensor = limit_tensor = rate_tensor = None
-        if type(aversion) is float and type(limit) is float and type(rate) is float:
-            aversion_value, limit_value, rate_value = _constants(aversion, limit, rate, self.horizon, self.n_assets)
-        else:
-            aversion_value, aversion_tensor = self._spread("risk_aversion", aversion, ())
-            limit_value, limit_tensor = self._spread(
-                "turnover_limit", torch.inf if limit is None else limit, (self.horizon,)
-            )
-            rate_value, rate_tensor = self._spread("transaction_cost", rate, (self.horizon, self.n_assets))
-        if self._limits.tracking:
-            returns, aversion_value, aversion_tensor = self._track(
-                returns, covariances, torch.from_numpy(aversion_value) if aversion_tensor is None else aversion_tensor
-            )
+        batch = self._batch(
+            self._inputs(expected_returns, covariance, previous_weights),
+            self.risk_aversion if risk_aversion is None else risk_aversion,
+            self.turnover_limit if turnover_limit is None else turnover_limit,
+            self.transaction_cost if transaction_cost is None else transaction_cost,
+        )
         if self._black_box not in ("auto", "native"):
-            found = black_box.solve(
-                self._standard_form(),
-                self._black_box,
-                returns,
-                covariances,
-                previous,
-                torch.from_numpy(aversion_value) if aversion_tensor is None else aversion_tensor,
-                torch.from_numpy(limit_value) if limit_tensor is None else limit_tensor,
-                torch.from_numpy(rate_value) if rate_tensor is None else rate_tensor,
-                dates,
-            )
+            found = self._ask(self._black_box, batch.returns, batch.covariance, batch.previous, batch.parameters, dates)
             if found.weights.dtype != expected_returns.dtype or found.weights.device != expected_returns.device:
                 found = replace(found, weights=found.weights.to(expected_returns))
             return found if return_solution else found.weights
+        weights, call, result = self._solve(batch, warm_start, return_solution=return_solution)
+        if result.doubtful:
+            raise_for_facts(result.found.facts, call.turnover, call.previous, dates, final=self.solver == "native")
+            if self.solver == "auto":
+                weights = self._second_opinion(weights, result, batch, dates)
+        if expected_returns.dtype is not _FLOAT or not expected_returns.is_cpu:
+            weights = weights.to(expected_returns)
+        return from_native(weights, call.previous, result) if return_solution else weights
+
+    def _batch(
+        self,
+        inputs: tuple[Tensor, Tensor, Tensor],
+        aversion: float | Tensor,
+        limit: float | Tensor | None,
+        rate: float | Tensor,
+    ) -> _Batch:
+        """The batch with λ, τ and c in full, and with what tracks a benchmark absorbed."""
+        if type(aversion) is float and type(limit) is float and type(rate) is float:
+            numbers = _constants(aversion, limit, rate, self.horizon, self.n_assets)
+            batch = _Batch(*inputs, numbers, (None, None, None))
+        else:
+            spread = (
+                self._spread("risk_aversion", aversion, ()),
+                self._spread("turnover_limit", torch.inf if limit is None else limit, (self.horizon,)),
+                self._spread("transaction_cost", rate, (self.horizon, self.n_assets)),
+            )
+            (first, one), (second, two), (third, three) = spread
+            batch = _Batch(*inputs, (first, second, third), (one, two, three))
+        return self._track(batch) if self._limits.tracking else batch
+
+    def _solve(
+        self, batch: _Batch, warm_start: AllocationSolution | None, *, return_solution: bool
+    ) -> tuple[Tensor, _Call, NativeResult]:
+        """Weights from the native solver, of which a gradient may be asked for where an input asks for one."""
+        returns, covariance, previous, (aversion, turnover, cost), parameters = batch
         if getattr(forward_ad, "_current_level", 0) >= 0:
-            _refuse_tangents(returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
-        tensors = (returns, covariances, previous, aversion_tensor, limit_tensor, rate_tensor)
+            _refuse_tangents(returns, covariance, previous, *parameters)
+        tensors = (returns, covariance, previous, *parameters)
         learns = torch.is_grad_enabled() and (
             returns.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in tensors[1:])
         )
         # The backward pass reads covariance, previous weights and λ: as they are now, whatever becomes of them.
-        numbers = _numbers(covariances, copied=learns)
+        numbers = _numbers(covariance, copied=learns)
         call = _Call(
             self._native,
             _numbers(returns),
             numbers if numbers.ndim == 4 else numbers[:, None],
             _numbers(previous, copied=learns),
-            aversion_value.copy() if learns else aversion_value,
-            limit_value,
-            rate_value,
+            aversion.copy() if learns else aversion,
+            turnover,
+            cost,
             None if warm_start is None else warm_start.native,
         )
         if learns:
@@ -401,17 +438,7 @@ class MultiPeriodMeanVariance(nn.Module):
             result = call.solve(keep=False)
             # A warm start reads the solver's own again.
             weights = torch.from_numpy(result.weights.copy() if return_solution else result.weights)
-        if result.doubtful:
-            raise_for_facts(result.found.facts, limit_value, call.previous, dates, final=self.solver == "native")
-            if self.solver == "auto":
-                weights = self._second_opinion(
-                    weights, result, tensors, (aversion_value, limit_value, rate_value), dates
-                )
-        if expected_returns.dtype is not _FLOAT or not expected_returns.is_cpu:
-            weights = weights.to(expected_returns)
-        if return_solution:
-            return from_native(weights, call.previous, result)
-        return weights
+        return weights, call, result
 
     def _inputs(self, returns: Tensor, covariance: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """float64 on the CPU, as [B, H, N], [B, N, N] or [B, H, N, N], and [B, N]."""
@@ -465,28 +492,21 @@ class MultiPeriodMeanVariance(nn.Module):
         self,
         weights: Tensor,
         result: NativeResult,
-        tensors: tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None],
-        values: tuple[_Array, _Array, _Array],
+        batch: _Batch,
         dates: Sequence[object] | pd.DatetimeIndex | None,
     ) -> Tensor:
         """Let a black box solve what the native solver could not certify: rows that contradict each other by a hair."""
         written = result.found
         doubtful = np.flatnonzero(written.facts[:, 0])
         where = torch.from_numpy(doubtful)
-        parameters = []
-        for tensor, value in zip(tensors[3:], values, strict=True):
-            full = torch.from_numpy(value) if tensor is None else tensor
-            parameters.append(full[where] if full.shape[0] > 1 else full)
+        aversion, turnover, cost = (full[where] if full.shape[0] > 1 else full for full in batch.parameters)
         names = [name_element(int(element), dates) for element in doubtful]
-        found = black_box.solve(
-            self._standard_form(),
+        found = self._ask(
             "piqp",
-            tensors[0][where],
-            tensors[1][where],
-            tensors[2][where],
-            parameters[0],
-            parameters[1],
-            parameters[2],
+            batch.returns[where],
+            batch.covariance[where],
+            batch.previous[where],
+            (aversion, turnover, cost),
             names,
         )
         result.weights[doubtful] = found.weights.detach().numpy()
@@ -497,19 +517,32 @@ class MultiPeriodMeanVariance(nn.Module):
         written.facts[doubtful, 4:7] = found.certificate
         return weights.index_copy(0, where, found.weights)
 
-    def _track(self, returns: Tensor, covariance: Tensor, aversion: Tensor) -> tuple[Tensor, _Array, Tensor | None]:
+    def _ask(
+        self,
+        solver: str,
+        returns: Tensor,
+        covariance: Tensor,
+        previous: Tensor,
+        parameters: tuple[Tensor, Tensor, Tensor],
+        dates: Sequence[object] | pd.DatetimeIndex | None,
+    ) -> AllocationSolution:
+        """The plans as general programs, by a black box."""
+        if self._form is None:
+            self._form = StandardForm(self.horizon, self._limits)
+        return black_box.solve(self._form, solver, returns, covariance, previous, *parameters, dates)
+
+    def _track(self, batch: _Batch) -> _Batch:
         """Absorb tracking costs: γ/2 (w − b)ᵀΣ(w − b) raises λ by γ and the returns by γ Σ b, up to a constant."""
+        covariance, returns, total = batch.covariance, batch.returns, batch.parameters[0]
         symmetric = 0.5 * (covariance + covariance.transpose(-1, -2))
         if symmetric.ndim == 3:
             symmetric = symmetric.unsqueeze(1)
-        total = aversion
         for benchmark, gamma in self._limits.tracking:
             returns = returns + gamma * (symmetric @ torch.from_numpy(benchmark))
             total = total + gamma
         total = total.contiguous()
-        return returns, total.detach().numpy(), total if total.requires_grad else None
-
-    def _standard_form(self) -> StandardForm:
-        if self._form is None:
-            self._form = StandardForm(self.horizon, self._limits)
-        return self._form
+        return batch._replace(
+            returns=returns,
+            numbers=(total.detach().numpy(), *batch.numbers[1:]),
+            tensors=(total if total.requires_grad else None, *batch.tensors[1:]),
+        )

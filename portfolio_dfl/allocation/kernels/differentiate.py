@@ -5,13 +5,15 @@ It takes the instances first, first + stride, … so that several threads share 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import compiled
+from dxpp_core.compilation import compiled, inner
 from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
 from portfolio_dfl.allocation.kernels.objective import scaled_covariance
-from portfolio_dfl.allocation.kernels.polish import Active, assemble_springs, new_equalities, refine
+from portfolio_dfl.allocation.kernels.polish import Active, Equalities, assemble_springs, new_equalities, refine
 from portfolio_dfl.allocation.kernels.scratch import new_scratch, slab
 from portfolio_dfl.allocation.kernels.store import open_signs, open_store
 
@@ -19,6 +21,85 @@ __all__ = ["differentiate_batch"]
 
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
+
+
+class _Solved(NamedTuple):
+    """One instance with its solution: covariance [K, N, N], previous [N], weights [H, N]; ``alpha`` is its scale."""
+
+    covariance: _Array
+    previous: _Array
+    aversion: float
+    counted: _Array
+    weights: _Array
+    alpha: float
+
+
+@inner
+def _load(upstream: _Array, eq: Equalities) -> float:
+    """Make the upstream the right-hand side, all unknowns zero; returns its largest entry."""
+    H, N = upstream.shape
+    size = 0.0
+    for s in range(H):
+        eq.nu[s] = 0.0
+        eq.theta[s] = 0.0
+        for i in range(N):
+            eq.x[s, i] = 0.0
+            eq.tie[s, i] = 0.0
+            eq.f[s, i] = upstream[s, i]
+            size = max(size, abs(upstream[s, i]))
+    return size
+
+
+@inner
+def _to_covariance(solved: _Solved, v: _Array, grad: _Array) -> float:
+    """Gradients of the covariance, into ``grad``, and of λ, from v in the units of the given problem."""
+    H, N = v.shape
+    K = grad.shape[0]
+    covariance, weights, lam = solved.covariance, solved.weights, solved.aversion
+    grad[:] = 0.0
+    total = 0.0
+    for s in range(H):
+        stage = s if K > 1 else 0
+        for i in range(N):
+            change = v[s, i]
+            for k in range(N):
+                half = 0.5 * lam * change * weights[s, k]
+                grad[stage, i, k] -= half
+                grad[stage, k, i] -= half
+                total -= change * 0.5 * (covariance[stage, i, k] + covariance[stage, k, i]) * weights[s, k]
+    return total
+
+
+@inner
+def _to_cost(solved: _Solved, trade: _Signs, eq: Equalities, grad: _Array) -> None:
+    """Gradients of the cost rates: what is traded more, by its sign."""
+    H, N = grad.shape
+    weights = solved.weights
+    for s in range(H):
+        for i in range(N):
+            before = eq.x[s - 1, i] if s > 0 else 0.0
+            kind = trade[s, i]
+            sign = 0.0
+            if kind == 2:
+                if solved.counted[i] > 0.0:
+                    sign = np.sign(weights[s, i] - (weights[s - 1, i] if s > 0 else solved.previous[i]))
+            else:
+                sign = kind
+            grad[s, i] = -solved.alpha * sign * (eq.x[s, i] - before)
+
+
+@inner
+def _to_limits(active: Active, eq: Equalities, grad_turnover: _Array, grad_previous: _Array) -> None:
+    """Gradients of the turnover limits, and of the weights held before the first trade."""
+    for s in range(grad_turnover.shape[0]):
+        grad_turnover[s] = eq.theta[s] if active.spent[s] == 1 else 0.0
+    for i in range(grad_previous.shape[0]):
+        kind = active.trade[0, i]
+        grad_previous[i] = 0.0
+        if kind == 0:
+            grad_previous[i] = eq.tie[0, i]
+        elif kind != 2 and active.spent[0] == 1:
+            grad_previous[i] = kind * eq.theta[0]
 
 
 @compiled
@@ -50,81 +131,33 @@ def differentiate_batch(
     With ``returns_only`` the other gradients are left alone. Returns 0, the number of instances that failed.
     """
     B, H, N = upstream.shape
-    K = covariance.shape[1]
-    counted = box[2]
-    hold, trade, spent = open_signs(signs, B, H, N)
-    _, _, _, _, facts, C_in, q_in, sigma_in = open_store(store, B, H, N, kept)
+    of = open_signs(signs, B, H, N)
+    found = open_store(store, B, H, N, kept)
     scratch = new_scratch(numbers)
-    P = slab(scratch, K, N, N)
+    P = slab(scratch, covariance.shape[1], N, N)
     own = new_system(scratch, H, N)
     eq = new_equalities(scratch, H, N)
     for b in range(first, B, stride):
         lam = aversion[b if aversion.shape[0] > 1 else 0]
-        alpha = facts[b, 8]
-        scaled_covariance(covariance[b], lam * alpha, P)
-        active = Active(hold[b], trade[b], spent[b])
+        solved = _Solved(covariance[b], previous[b], lam, box[2], weights[b], found.facts[b, 8])
+        active = Active(of.hold[b], of.trade[b], of.spent[b])
+        scaled_covariance(solved.covariance, lam * solved.alpha, P)
         system = own
         assemble_springs(P, active, own)
         if kept:
-            system = System(
-                own.d,
-                own.m,
-                own.kappa,
-                own.gamma,
-                C_in[b],
-                q_in[b],
-                sigma_in[b],
-                own.S,
-                own.row,
-            )
+            factor = found.C[b], found.q[b], found.sigma[b]
+            system = System(own.d, own.m, own.kappa, own.gamma, *factor, own.S, own.row)
         else:
             factor_stages(P, own)
-        size = 0.0
-        for s in range(H):
-            eq.nu[s] = 0.0
-            eq.theta[s] = 0.0
-            for i in range(N):
-                eq.x[s, i] = 0.0
-                eq.tie[s, i] = 0.0
-                eq.f[s, i] = upstream[b, s, i]
-                size = max(size, abs(upstream[b, s, i]))
+        size = _load(upstream[b], eq)
         residual = refine(P, active, system, eq, size)
-        facts[b, 9] = residual / size if size > 0.0 else 0.0
+        found.facts[b, 9] = residual / size if size > 0.0 else 0.0
         for s in range(H):
             for i in range(N):
-                grad_returns[b, s, i] = alpha * eq.x[s, i]
+                grad_returns[b, s, i] = solved.alpha * eq.x[s, i]
         if returns_only:
             continue
-        for s in range(K):
-            for i in range(N):
-                for k in range(N):
-                    grad_covariance[b, s, i, k] = 0.0
-        total = 0.0
-        for s in range(H):
-            stage = s if K > 1 else 0
-            grad_turnover[b, s] = eq.theta[s] if spent[b, s] == 1 else 0.0
-            for i in range(N):
-                v = grad_returns[b, s, i]
-                before = eq.x[s - 1, i] if s > 0 else 0.0
-                kind = trade[b, s, i]
-                sign = 0.0
-                if kind == 2:
-                    if counted[i] > 0.0:
-                        sign = np.sign(weights[b, s, i] - (weights[b, s - 1, i] if s > 0 else previous[b, i]))
-                else:
-                    sign = kind
-                grad_cost[b, s, i] = -alpha * sign * (eq.x[s, i] - before)
-                for k in range(N):
-                    half = 0.5 * lam * v * weights[b, s, k]
-                    grad_covariance[b, stage, i, k] -= half
-                    grad_covariance[b, stage, k, i] -= half
-                    total -= v * 0.5 * (covariance[b, stage, i, k] + covariance[b, stage, k, i]) * weights[b, s, k]
-        grad_aversion[b] = total
-        for i in range(N):
-            kind = trade[b, 0, i]
-            grad_previous[b, i] = 0.0
-            if kind == 0:
-                grad_previous[b, i] = eq.tie[0, i]
-            elif kind != 2 and spent[b, 0] == 1:
-                grad_previous[b, i] = kind * eq.theta[0]
+        grad_aversion[b] = _to_covariance(solved, grad_returns[b], grad_covariance[b])
+        _to_cost(solved, active.trade, eq, grad_cost[b])
+        _to_limits(active, eq, grad_turnover[b], grad_previous[b])
     return 0

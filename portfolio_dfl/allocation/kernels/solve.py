@@ -5,6 +5,8 @@ It takes the instances first, first + stride, … so that several threads share 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,7 +41,7 @@ from portfolio_dfl.allocation.kernels.polish import (
     verify,
 )
 from portfolio_dfl.allocation.kernels.scratch import matrix, new_scratch, slab, vector
-from portfolio_dfl.allocation.kernels.store import open_signs, open_store
+from portfolio_dfl.allocation.kernels.store import Found, Signs, open_signs, open_store
 
 __all__ = [
     "BAD_NUMBER",
@@ -56,7 +58,6 @@ __all__ = [
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
 
-
 # What became of an instance (column 0 of ``facts``).
 CERTIFIED, UNCERTIFIED, NOT_CONVERGED, BAD_NUMBER, BAD_PARAMETER, NOT_CONVEX, OUT_OF_REACH = 0, 1, 2, 3, 4, 5, 6
 OUT_OF_RANGE = 7
@@ -71,11 +72,36 @@ _REPAIRS = 6
 _FIRST_TRY = 1e-4
 
 
+class _Given(NamedTuple):
+    """One instance as it was given: returns [H, N], covariance [K, N, N], previous [N], turnover [H], cost [H, N]."""
+
+    returns: _Array
+    covariance: _Array
+    previous: _Array
+    aversion: float
+    turnover: _Array
+    cost: _Array
+
+
+class _Units(NamedTuple):
+    """The problem that is solved: the given one times ``alpha``, with ``rho`` added to every entry of its P."""
+
+    alpha: float
+    rho: float
+
+
+class _Results(NamedTuple):
+    """What is left behind of all instances; an earlier solution, where the start is warm."""
+
+    weights: _Array
+    signs: Signs
+    found: Found
+
+
 @inner
-def _check(
-    r: _Array, covariance: _Array, w0: _Array, aversion: float, tau: _Array, c: _Array, lower: _Array, upper: _Array
-) -> int:
+def _check(given: _Given, lower: _Array, upper: _Array) -> int:
     """Find what cannot be solved before starting; CERTIFIED when nothing was found."""
+    r, covariance, w0, tau, c = given.returns, given.covariance, given.previous, given.turnover, given.cost
     H, N = r.shape
     total = 0.0
     for s in range(H):
@@ -89,7 +115,7 @@ def _check(
         total += w0[i]
     if not np.isfinite(total):
         return BAD_NUMBER
-    if not (aversion > 0.0 and aversion < np.inf):
+    if not (given.aversion > 0.0 and given.aversion < np.inf):
         return BAD_PARAMETER
     for s in range(H):
         if not tau[s] > 0.0:
@@ -107,6 +133,45 @@ def _check(
         if distance + abs(1.0 - total) > tau[0] * (1.0 + 1e-9):
             return OUT_OF_REACH
     return CERTIFIED
+
+
+@inner
+def _size(given: _Given) -> float:
+    """The largest return, beyond the mean of its stage, or variance times λ."""
+    H, N = given.returns.shape
+    size = 0.0
+    for s in range(H):
+        mean = 0.0
+        for i in range(N):
+            mean += given.returns[s, i] / N
+        for i in range(N):
+            size = max(size, abs(given.returns[s, i] - mean))
+    for s in range(given.covariance.shape[0]):
+        for i in range(N):
+            size = max(size, given.aversion * abs(given.covariance[s, i, i]))
+    return size
+
+
+@inner
+def _scale(given: _Given, P: _Array, r: _Array, c: _Array, S: _Array) -> tuple[int, _Units]:
+    """Put the scaled problem into P, r and c; with CERTIFIED, or with what speaks against solving it."""
+    size = _size(given)
+    alpha = 1.0 / size if size > 0.0 else 1.0
+    rho = scaled_covariance(given.covariance, given.aversion * alpha, P)
+    units = _Units(alpha, rho)
+    if not alpha < np.inf or not np.isfinite(rho):
+        return OUT_OF_RANGE, units
+    if is_zero(P):
+        # Without risk the problem is linear: nothing for this solver.
+        return NOT_CONVERGED, units
+    if not is_convex(P, S):
+        return NOT_CONVEX, units
+    H, N = given.returns.shape
+    for s in range(H):
+        for i in range(N):
+            r[s, i] = alpha * given.returns[s, i]
+            c[s, i] = alpha * given.cost[s, i]
+    return CERTIFIED, units
 
 
 @inner
@@ -131,32 +196,75 @@ def _polish(
 
 
 @inner
-def _load_warm(
-    problem: Problem,
-    point: Point,
-    active: Active,
-    alpha: float,
-    rho: float,
-    hold: _Signs,
-    trade: _Signs,
-    spent: _Signs,
-    weights: _Array,
-    pressure: _Array,
-    nu: _Array,
-    theta: _Array,
-) -> None:
+def _load_warm(b: int, problem: Problem, units: _Units, earlier: _Results, point: Point, active: Active) -> None:
     """Take active set and multipliers from an earlier solution (unscaled)."""
-    H, N = weights.shape
+    signs, found = earlier.signs, earlier.found
+    alpha = units.alpha
+    H, N = problem.r.shape
     for s in range(H):
-        active.spent[s] = spent[s] if problem.tau[s] < np.inf else 0
-        point.budget_dual[s] = alpha * theta[s]
-        point.nu[s] = alpha * nu[s] - rho
+        active.spent[s] = signs.spent[b, s] if problem.tau[s] < np.inf else 0
+        point.budget_dual[s] = alpha * found.theta[b, s]
+        point.nu[s] = alpha * found.nu[b, s] - units.rho
         for i in range(N):
-            active.hold[s, i] = hold[s, i]
-            active.trade[s, i] = trade[s, i]
-            point.w[s, i] = weights[s, i]
-            point.dual[RISE, s, i] = alpha * max(pressure[s, i], 0.0)
-            point.dual[FALL, s, i] = alpha * max(-pressure[s, i], 0.0)
+            active.hold[s, i] = signs.hold[b, s, i]
+            active.trade[s, i] = signs.trade[b, s, i]
+            point.w[s, i] = earlier.weights[b, s, i]
+            point.dual[RISE, s, i] = alpha * max(found.pressure[b, s, i], 0.0)
+            point.dual[FALL, s, i] = alpha * max(-found.pressure[b, s, i], 0.0)
+
+
+@inner
+def _leave(
+    b: int,
+    problem: Problem,
+    given: _Given,
+    units: _Units,
+    active: Active,
+    eq: Equalities,
+    pull: _Array,
+    certificate: Certificate,
+    results: _Results,
+) -> None:
+    """Leave the polished point behind, in the units of the given problem, with its certificate and active set."""
+    weights, signs, found = results.weights, results.signs, results.found
+    alpha = units.alpha
+    certified = max(certificate.stationarity, certificate.primal, certificate.dual) <= _TOLERANCE
+    found.facts[b, 4] = certificate.stationarity
+    found.facts[b, 5] = certificate.primal
+    found.facts[b, 6] = certificate.dual
+    found.facts[b, 7] = certificate.margin
+    H, N = problem.r.shape
+    for s in range(H):
+        found.nu[b, s] = (eq.nu[s] + units.rho) / alpha
+        found.theta[b, s] = eq.theta[s] / alpha if active.spent[s] == 1 else 0.0
+        signs.spent[b, s] = active.spent[s]
+        for i in range(N):
+            weights[b, s, i] = eq.x[s, i]
+            if certified:
+                # Rounding may leave a weight that meets its bound a hair beyond it.
+                weights[b, s, i] = min(max(eq.x[s, i], problem.lower[i]), problem.upper[i])
+            kind = active.trade[s, i]
+            value = 0.0
+            if kind == 0:
+                value = eq.tie[s, i] / alpha
+            elif kind != 2:
+                value = kind * (found.theta[b, s] + given.cost[s, i])
+            found.pressure[b, s, i] = value
+            found.pull[b, s, i] = pull[s, i] / alpha if active.hold[s, i] != 0 else 0.0
+            signs.hold[b, s, i] = active.hold[s, i]
+            signs.trade[b, s, i] = kind
+
+
+@inner
+def _leave_factor(b: int, system: System, found: Found) -> None:
+    """Leave the polish's factor behind, for the derivative."""
+    H, N = system.q.shape
+    for s in range(H):
+        found.sigma[b, s] = system.sigma[s]
+        for i in range(N):
+            found.q[b, s, i] = system.q[s, i]
+            for k in range(N):
+                found.C[b, s, i, k] = system.C[s, i, k]
 
 
 @compiled
@@ -184,12 +292,11 @@ def solve_batch(
     instances were not certified.
     """
     B, H, N = returns.shape
-    K = covariance.shape[1]
     lower, upper, counted = box[0], box[1], box[2]
-    hold, trade, spent = open_signs(signs, B, H, N)
-    pull_out, pressure, nu, theta, facts, C_out, q_out, sigma_out = open_store(store, B, H, N, keep)
+    results = _Results(weights, open_signs(signs, B, H, N), open_store(store, B, H, N, keep))
+    facts = results.found.facts
     scratch = new_scratch(numbers)
-    P = slab(scratch, K, N, N)
+    P = slab(scratch, covariance.shape[1], N, N)
     r = matrix(scratch, H, N)
     c = matrix(scratch, H, N)
     exists = slab(scratch, 4, H, N)
@@ -207,42 +314,16 @@ def solve_batch(
         tau = turnover[b if turnover.shape[0] > 1 else 0]
         rate = cost[b if cost.shape[0] > 1 else 0]
         lam = aversion[b if aversion.shape[0] > 1 else 0]
-        for k in range(facts.shape[1]):
-            facts[b, k] = 0.0
-        status = _check(returns[b], covariance[b], previous[b], lam, tau, rate, lower, upper)
+        given = _Given(returns[b], covariance[b], previous[b], lam, tau, rate)
+        facts[b] = 0.0
+        status = _check(given, lower, upper)
+        units = _Units(0.0, 0.0)
+        if status == CERTIFIED:
+            status, units = _scale(given, P, r, c, system.S)
         if status != CERTIFIED:
             facts[b, 0] = status
             doubtful += 1
             continue
-        size = 0.0
-        for s in range(H):
-            mean = 0.0
-            for i in range(N):
-                mean += returns[b, s, i] / N
-            for i in range(N):
-                size = max(size, abs(returns[b, s, i] - mean))
-        for s in range(K):
-            for i in range(N):
-                size = max(size, lam * abs(covariance[b, s, i, i]))
-        alpha = 1.0 / size if size > 0.0 else 1.0
-        rho = scaled_covariance(covariance[b], lam * alpha, P)
-        if not alpha < np.inf or not np.isfinite(rho):
-            facts[b, 0] = OUT_OF_RANGE
-            doubtful += 1
-            continue
-        if is_zero(P):
-            # Without risk the problem is linear: nothing for this solver.
-            facts[b, 0] = NOT_CONVERGED
-            doubtful += 1
-            continue
-        if not is_convex(P, system.S):
-            facts[b, 0] = NOT_CONVEX
-            doubtful += 1
-            continue
-        for s in range(H):
-            for i in range(N):
-                r[s, i] = alpha * returns[b, s, i]
-                c[s, i] = alpha * rate[s, i]
         problem = Problem(P, r, c, previous[b], lower, upper, counted, tau, exists, places)
         level = np.inf
         trigger = _FIRST_TRY
@@ -254,20 +335,7 @@ def solve_batch(
         for attempt in range(0 if warm else 1, _ROUNDS):
             finished = False
             if attempt == 0:
-                _load_warm(
-                    problem,
-                    point,
-                    active,
-                    alpha,
-                    rho,
-                    hold[b],
-                    trade[b],
-                    spent[b],
-                    weights[b],
-                    pressure[b],
-                    nu[b],
-                    theta[b],
-                )
+                _load_warm(b, problem, units, results, point, active)
             else:
                 if attempt == 1:
                     start_point(problem, point, centre)
@@ -287,36 +355,9 @@ def solve_batch(
             tries += 1
             if worst < best:
                 best = worst
-                facts[b, 4] = certificate.stationarity
-                facts[b, 5] = certificate.primal
-                facts[b, 6] = certificate.dual
-                facts[b, 7] = certificate.margin
-                for s in range(H):
-                    nu[b, s] = (eq.nu[s] + rho) / alpha
-                    theta[b, s] = eq.theta[s] / alpha if active.spent[s] == 1 else 0.0
-                    spent[b, s] = active.spent[s]
-                    for i in range(N):
-                        weights[b, s, i] = eq.x[s, i]
-                        if worst <= _TOLERANCE:
-                            # Rounding may leave a weight that meets its bound a hair beyond it.
-                            weights[b, s, i] = min(max(eq.x[s, i], lower[i]), upper[i])
-                        kind = active.trade[s, i]
-                        value = 0.0
-                        if kind == 0:
-                            value = eq.tie[s, i] / alpha
-                        elif kind != 2:
-                            value = kind * (theta[b, s] + rate[s, i])
-                        pressure[b, s, i] = value
-                        pull_out[b, s, i] = pull[s, i] / alpha if active.hold[s, i] != 0 else 0.0
-                        hold[b, s, i] = active.hold[s, i]
-                        trade[b, s, i] = kind
+                _leave(b, problem, given, units, active, eq, pull, certificate, results)
                 if keep:
-                    for s in range(H):
-                        sigma_out[b, s] = system.sigma[s]
-                        for i in range(N):
-                            q_out[b, s, i] = system.q[s, i]
-                            for k in range(N):
-                                C_out[b, s, i, k] = system.C[s, i, k]
+                    _leave_factor(b, system, results.found)
             if best <= _TOLERANCE or finished:
                 break
         facts[b, 0] = NOT_CONVERGED
@@ -325,7 +366,7 @@ def solve_batch(
         facts[b, 1] = iterations
         facts[b, 2] = tries
         facts[b, 3] = 1.0 if warm and iterations == 0 else 0.0
-        facts[b, 8] = alpha
+        facts[b, 8] = units.alpha
         if facts[b, 0] != CERTIFIED:
             doubtful += 1
     return doubtful
