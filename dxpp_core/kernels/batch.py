@@ -195,7 +195,8 @@ def solve_batch(
                 numbers[i] /= factor
             alpha *= factor
             dual_size = max(1.0, largest(vectors.q))
-        facts[k, 0] = 1.0 if plain and max(primal, dual, gap) <= tolerance else 0.0
+        met = primal <= tolerance and dual <= tolerance and gap <= tolerance
+        facts[k, 0] = 1.0 if plain and met else 0.0
         facts[k, 1], facts[k, 2], facts[k, 3], facts[k, 4] = primal, dual, gap, tried
         facts[k, 5], facts[k, 6], facts[k, 7] = alpha, c, dual_size
         if facts[k, 0] > 0.0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +58,9 @@ class Certificate:
 
     @property
     def worst(self) -> float:
-        return max(self.primal, self.dual, self.gap)
+        """The largest of them; infinite where one is not a number."""
+        sizes = (self.primal, self.dual, self.gap)
+        return max(sizes) if all(size < math.inf for size in sizes) else math.inf
 
 
 @dataclass(slots=True)
@@ -91,6 +94,9 @@ def _slack(system: System, vectors: ScaledVectors, x: Vector) -> Vector:
 def certify(system: System, vectors: ScaledVectors, point: Point) -> Certificate:
     """Certificate of a primal-dual point of the scaled program, from products with the matrices themselves."""
     p, x, y, z_box = system.n_eq, point.x, point.y, point.z_box
+    if not all(part is None or np.isfinite(part).all() for part in (x, y, z_box)):
+        # As a solver may leave what it did not finish.
+        return Certificate(math.inf, math.inf, math.inf)
     Px = system.P_dot(x)
     dual = Px + vectors.q
     scale = max(vectors.dual_size, largest(Px))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from quadratic_programs import check_same, random_limits, solve_and_differentiate
 
-from dxpp_core import InfeasibleError, QPSolution, layer, solve_qp
-from dxpp_core.solvers import RawSolution, SolverProblem
+from dxpp_core import InfeasibleError, QPSolution, SolverAccuracyError, layer, solve_qp
+from dxpp_core.solvers import RawSolution, SolverProblem, find_solver
 
 Array = NDArray[np.float64]
 F64 = torch.float64
@@ -152,3 +152,25 @@ def test_a_set_that_contradicts_itself_leaves_no_rounding_behind() -> None:
     assert _is_direct(found)
     assert int(found.iterations) == 3
     assert found.certificate.worst <= 1e-15
+
+
+@pytest.mark.parametrize("place", ["x", "y", "z", "z_box"])
+@pytest.mark.parametrize("polish", [True, False])
+def test_what_a_solver_leaves_without_numbers_is_never_a_solution(place: str, polish: bool) -> None:
+    one = torch.ones(3, dtype=F64)
+    data = {"P": torch.diag(one), "q": -one, "A": one[None], "b": one[:1]}
+    data |= {"G": -one[None], "h": one[:1], "lb": 0.0 * one}
+
+    def unfinished(problem: SolverProblem, tolerance: float) -> RawSolution:
+        found = find_solver("piqp")(problem, tolerance)
+        part = np.array(getattr(found, place))
+        part[0] = np.nan
+        setattr(found, place, part)
+        return found
+
+    try:
+        found = solve_qp(**data, solver=unfinished, polish=polish)
+    except SolverAccuracyError:
+        return
+    assert torch.allclose(found.x, one / 3.0, atol=1e-9)
+    assert found.certificate.worst <= 1e-8
