@@ -17,6 +17,7 @@ import pandas as pd
 from portfolio_dfl.data.dates import looks_like_dates
 from portfolio_dfl.data.layouts import FILE, holds_tickers, wide_prices
 from portfolio_dfl.data.numerals import DecimalMark, decimal_mark
+from portfolio_dfl.data.parquet import read_parquet
 from portfolio_dfl.errors import DataError
 
 __all__ = ["is_prices_file", "read_prices_file", "ticker_of"]
@@ -112,7 +113,7 @@ def _read(path: Path, separator: str | None, decimal: DecimalMark | None) -> tup
     suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
     if suffixes[-1] in _PARQUET:
         try:
-            return pd.read_parquet(path), "."
+            return read_parquet(path), "."
         except (ValueError, OSError) as error:
             raise DataError("not a readable Parquet file") from error
     kind = suffixes[-2] if suffixes[-1] in _OPENERS and len(suffixes) > 1 else suffixes[-1]

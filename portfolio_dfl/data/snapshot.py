@@ -26,6 +26,7 @@ import pandas as pd
 from portfolio_dfl.data.flags import PanelReport
 from portfolio_dfl.data.manifest import MANIFEST, new_manifest, read_manifest
 from portfolio_dfl.data.panel import content_hash
+from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import DataError
 from portfolio_dfl.wording import counted
 
@@ -84,7 +85,7 @@ class Snapshot:
             raise DataError(f"snapshot {self.name}: {file} cannot be read: fetch it again") from error
         if digest != self.manifest["file_sha256"]:
             raise DataError(f"snapshot {self.name}: {file} was changed after it was frozen: fetch it again")
-        prices = pd.read_parquet(file)
+        prices = read_parquet(file)
         if content_hash(prices) != self.sha256:
             raise DataError(f"snapshot {self.name}: the prices do not match the manifest: fetch it again")
         return prices
@@ -223,7 +224,7 @@ def freeze(
             with _aside(home) as aside:
                 clean = prices.copy()
                 clean.attrs = {}
-                clean.to_parquet(aside / _PRICES)
+                (aside / _PRICES).write_bytes(parquet_bytes(clean))
                 manifest = new_manifest(clean, digest, aside / _PRICES, arguments, report, completeness)
                 (aside / MANIFEST).write_text(
                     json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"

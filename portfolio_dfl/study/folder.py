@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, digest, sum_line
 from portfolio_dfl.study.places import at_home
@@ -84,8 +85,8 @@ class RunFolder:
         draft = cls(root / f".{name}.partial")
         draft._write(_CONFIG, config.to_yaml().encode())
         draft._write(_NAME, f"{name}\n".encode())
-        draft._write(_PRICES, _parquet(prices))
-        draft._write(_FLAGS, _parquet(flags))
+        draft._write(_PRICES, parquet_bytes(prices))
+        draft._write(_FLAGS, parquet_bytes(flags))
         if predictor is not None:
             draft._write(_PREDICTOR, f"{predictor}\n".encode())
         draft.seal()
@@ -159,11 +160,11 @@ class RunFolder:
 
     def prices(self) -> pd.DataFrame:
         """The clean prices the run was started with."""
-        return pd.read_parquet(self.path / _PRICES)
+        return read_parquet(self.path / _PRICES)
 
     def flags(self) -> pd.DataFrame:
         """What was found in the data."""
-        return pd.read_parquet(self.path / _FLAGS)
+        return read_parquet(self.path / _FLAGS)
 
     def save_window(self, window: TrainedWindow) -> None:
         """Keep a finished window."""
@@ -192,7 +193,7 @@ class RunFolder:
 
     def save_frame(self, name: str, frame: pd.DataFrame) -> Path:
         """Write a frame as Parquet; ``name`` may name a folder too."""
-        return self._write(f"{name}.parquet", _parquet(frame))
+        return self._write(f"{name}.parquet", parquet_bytes(frame))
 
     def read_frame(self, name: str) -> pd.DataFrame:
         """Read a frame that :meth:`save_frame` wrote.
@@ -202,7 +203,7 @@ class RunFolder:
         TrackingError
             If the file is missing or damaged.
         """
-        return pd.read_parquet(io.BytesIO(self._sealed(f"{name}.parquet")))
+        return read_parquet(io.BytesIO(self._sealed(f"{name}.parquet")))
 
     def save_text(self, name: str, text: str) -> Path:
         """Write a text file."""
@@ -260,7 +261,3 @@ class RunFolder:
             reason = error.strerror or error
             raise StoreError(f"cannot write {target}: {reason}; what was written before is kept") from error
         return target
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    return frame.to_parquet()
