@@ -14,7 +14,6 @@ __all__ = [
     "Matrices",
     "Signs",
     "Store",
-    "factor_size",
     "store_size",
     "view_matrices",
     "view_signs",
@@ -59,13 +58,6 @@ class Store(NamedTuple):
     own_y: _Array
     own_z_box: _Array
     factor: _Array
-
-
-@inner
-def factor_size(P: _Array, m: int) -> int:
-    """Numbers of the factor of the penalty Hessian: full, or a diagonal beside m rows."""
-    n: int = P.shape[0]
-    return n + m * m if P.ndim == 1 else n * n
 
 
 def store_size(P: _Array, m: int) -> int:

@@ -80,7 +80,6 @@ class Point:
     active: ActiveRows | None = None
     polished: bool = False
     weak: bool = False
-    corrections: int = 0
 
     @property
     def at_bound(self) -> Mask | None:
@@ -169,7 +168,7 @@ def polish(system: System, vectors: ScaledVectors, guess: Point) -> Point | None
     rows, lower, upper = guess.rows, guess.lower, guess.upper
     seen: set[bytes] = set()
     for corrections in range(CORRECTIONS):
-        point = Point(guess.x, guess.y, guess.z_box, rows, lower, upper, guess.slack, corrections=corrections)
+        point = Point(guess.x, guess.y, guess.z_box, rows, lower, upper, guess.slack)
         if corrections:
             key = rows.tobytes() + b"".join(mask.tobytes() for mask in (lower, upper) if mask is not None)
             if key in seen:
