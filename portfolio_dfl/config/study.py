@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from portfolio_dfl.config.names import strategy_names
+from portfolio_dfl.config.section import Name, Section
 from portfolio_dfl.config.sections import (
     AllocationConfig,
     BacktestConfig,
@@ -25,8 +26,6 @@ from portfolio_dfl.config.sections import (
     EvaluationConfig,
     ExecutionConfig,
     ForecastingConfig,
-    Name,
-    Section,
     SweepConfig,
     TrackingConfig,
     TrainingConfig,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from portfolio_dfl.config.sections import AllocationConfig, EvaluationConfig, Section, TrainingConfig
+from portfolio_dfl.config.section import Section
+from portfolio_dfl.config.sections import AllocationConfig, EvaluationConfig, TrainingConfig
 from portfolio_dfl.config.study import StudyConfig, assignments, load_config
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.study.run import compare_study, run_study, train_study
