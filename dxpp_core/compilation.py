@@ -14,8 +14,8 @@ import subprocess
 import sys
 import threading
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ try:
 except ValueError as error:  # of a setting
     raise QPError(f"Numba: {error}  Correct or unset the environment variable NUMBA_NUM_THREADS") from error
 
-__all__ = ["compiled", "inner"]
+__all__ = ["ANNOUNCEMENT", "compiled", "inner"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Types = tuple[Any, ...]
@@ -39,6 +39,9 @@ _Types = tuple[Any, ...]
 # Sums may be reordered (that is what lets them use vector registers); NaN and infinity keep their meaning.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 _NO_DOOR: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+#: What is said, once a process, on standard error where compiling takes longer than a moment.
+ANNOUNCEMENT = "dxpp_core: compiling kernels for this machine, for the first time; it takes up to a minute"
+_MOMENT = 2.0
 # Seconds that another process may take to compile: a kernel takes a minute, a busy machine several.
 _PATIENCE = 600.0
 
@@ -168,10 +171,11 @@ class _Kernel:
         types = tuple(type_of(argument) for argument in arguments)
         self.kernel.disable_compile(False)
         if not self._load(types):
-            trouble = self._compile_elsewhere(types)
-            if not self._load(types):
-                _tell_once(trouble or "stored code cannot be read back")
-                self._compile_here(types)
+            with _announced():
+                trouble = self._compile_elsewhere(types)
+                if not self._load(types):
+                    _tell_once(trouble or "stored code cannot be read back")
+                    self._compile_here(types)
         self.kernel.disable_compile()
 
     def _load(self, types: _Types) -> bool:
@@ -232,6 +236,25 @@ class _Kernel:
 
 
 _told = threading.Event()
+_announcing = threading.Event()
+
+
+def _announce() -> None:
+    if not _announcing.is_set():
+        _announcing.set()
+        print(ANNOUNCEMENT, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _announced() -> Iterator[None]:
+    """Say what is going on if it takes longer than a moment."""
+    timer = threading.Timer(_MOMENT, _announce)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _tell_once(trouble: str) -> None:

@@ -27,7 +27,7 @@ from ..program.units import ScaledVectors
 from ..threads import share
 from .base import TRUSTED, Sensitivities, shares_of_bounds
 from .map import SolutionMap
-from .search import FAR, Settle
+from .search import FAR, Settle, find_point
 
 __all__ = ["CompiledSolution"]
 
@@ -103,13 +103,32 @@ class CompiledSolution:
         vectors: Sequence[Array | None],
         options: Options,
         program: Callable[[], QuadraticProgram],
+        ready: Element | None = None,
     ) -> CompiledSolution:
-        """Solve every element; raises the error of the first that has no solution, naming it."""
+        """Solve every element; raises the error of the first that has no solution, naming it.
+
+        ``ready``: a single element in equilibrated form, if it is at hand: the program is made where a solver's points
+        do not lead to its solution, and then only.
+        """
         solution = cls(layout, systems, of_system, vectors, options, program)
         left = solution._find_directly() if options.direct else range(layout.size)
         for k in left:
+            if ready is not None and solution._ask_for(ready):
+                break
             solution._elsewhere().solve_element(k, partial(solution._settle_with, k))
         return solution
+
+    def _ask_for(self, ready: Element) -> bool:
+        """Whether a solver's first points lead to the solution of the only element."""
+        found, settle = False, self._settle_with(0, ready)
+
+        def settled(vectors: ScaledVectors, x: Array, y: Array, z_box: Array | None, iterations: int) -> bool:
+            nonlocal found
+            found = settle(vectors, x, y, z_box, iterations)
+            return True  # a second point is for the general way to ask for
+
+        find_point(ready.system, ready.vectors, self.options, self.timings, (), settle=settled)
+        return found
 
     def _find_directly(self) -> Sequence[int]:
         """Solve what needs no solver; the elements that are left."""

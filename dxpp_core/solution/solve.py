@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..matrices import System
 from ..matrices.sparse import SparsePattern
 from ..options import Options
 from ..program.layout import Layout
-from ..program.problem import NAMES, QuadraticProgram
+from ..program.problem import NAMES, Element, QuadraticProgram
 from ..program.recognition import known_small_system, read_content
+from ..program.units import scale
 from .base import Solution
 from .compiled import CompiledSolution
 from .map import SolutionMap
@@ -70,4 +72,13 @@ def _solve_known(arrays: Sequence[Array | None], options: Options) -> CompiledSo
         return QuadraticProgram(dict(zip(NAMES, own, strict=True)), {})
 
     layout = Layout((), n, m, p, {})
-    return CompiledSolution.solve(layout, [system.compact], _FIRST, vectors, options, program)
+    ready = None if options.direct else _ready(system, q, b, h, lb, ub)
+    return CompiledSolution.solve(layout, [system.compact], _FIRST, vectors, options, program, ready)
+
+
+def _ready(
+    system: System, q: Array, b: Array | None, h: Array | None, lb: Array | None, ub: Array | None
+) -> Element | None:
+    """The program in equilibrated form, if nothing about its numbers needs a closer look."""
+    scaled = scale(system, q, b, h, lb, ub)
+    return Element(system, scaled.vectors(), None) if scaled.plain and scaled.alpha > 0.0 else None

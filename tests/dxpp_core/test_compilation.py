@@ -75,7 +75,7 @@ def _ask(
 def _answer(environment: dict[str, str], **options: Any) -> tuple[list[str], str]:
     """What a process of its own answers, and what it says beside."""
     out, said = _ask(environment, **options).communicate(timeout=120)
-    return out.split(), said
+    return out.split(), said.replace(f"{compilation.ANNOUNCEMENT}\n", "")
 
 
 def _files(folder: Path) -> list[str]:
@@ -148,6 +148,19 @@ def test_without_a_compiling_process_this_one_compiles_and_stores(
     caplog.clear()
     assert kernel()(np.arange(3.0)) == 3.0
     assert not caplog.messages
+
+
+def test_a_long_silence_is_explained_on_standard_error(
+    kernel: Callable[[], Callable[..., float]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "executable", _executable(tmp_path, "sleep 2.5; exit 3"))
+    assert kernel()(np.arange(4.0)) == 6.0
+    assert capsys.readouterr().err == f"{compilation.ANNOUNCEMENT}\n"
+    assert kernel()(np.arange(4.0)) == 6.0  # stored now
+    assert capsys.readouterr().err == ""
 
 
 def test_where_no_folder_can_be_written_kernels_are_compiled_in_memory(
