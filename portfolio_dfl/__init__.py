@@ -18,10 +18,14 @@ if TYPE_CHECKING:
         BoxLimits,
         CashAsset,
         ExposureLimits,
+        GrossLeverage,
         GroupLimits,
         Limit,
         MultiPeriodMeanVariance,
+        NetExposure,
+        NoTrade,
         TrackingCost,
+        TradeLimits,
         append_cash,
         drift_weights,
     )
@@ -114,6 +118,7 @@ __all__ = [
     "EqualWeight",
     "ExposureLimits",
     "GRUPredictor",
+    "GrossLeverage",
     "GroupLimits",
     "HistoricalMeanVariance",
     "Ledger",
@@ -127,7 +132,9 @@ __all__ = [
     "Mixture",
     "MomentumPredictor",
     "MultiPeriodMeanVariance",
+    "NetExposure",
     "NetUtilityLoss",
+    "NoTrade",
     "PerfectForesight",
     "Policy",
     "PortfolioError",
@@ -147,6 +154,7 @@ __all__ = [
     "TemporalConvolutionPredictor",
     "TrackingCost",
     "TrackingError",
+    "TradeLimits",
     "TrainedStudy",
     "TrainingError",
     "TrainingSettings",
@@ -180,8 +188,8 @@ __all__ = [
 # Modules with what they hold under the name it has here.
 _ROOMS = {
     "allocation": (
-        "ActiveShare AllocationSolution BenchmarkBand BoxLimits CashAsset ExposureLimits GroupLimits Limit "
-        "MultiPeriodMeanVariance TrackingCost append_cash drift_weights"
+        "ActiveShare AllocationSolution BenchmarkBand BoxLimits CashAsset ExposureLimits GrossLeverage GroupLimits "
+        "Limit MultiPeriodMeanVariance NetExposure NoTrade TrackingCost TradeLimits append_cash drift_weights"
     ),
     "backtest": "Decision Ledger Policy roll run_ledger",
     "backtest.baselines": "BuyAndHold EqualWeight HistoricalMeanVariance MinimumVariance PerfectForesight RiskParity",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from portfolio_dfl.allocation.drift import drift_weights
+from portfolio_dfl.allocation.exposure import GrossLeverage, NetExposure
 from portfolio_dfl.allocation.limits import (
     ActiveShare,
     BenchmarkBand,
@@ -16,6 +17,7 @@ from portfolio_dfl.allocation.limits import (
 )
 from portfolio_dfl.allocation.multi_period import MultiPeriodMeanVariance
 from portfolio_dfl.allocation.solution import AllocationSolution
+from portfolio_dfl.allocation.trading import NoTrade, TradeLimits
 
 __all__ = [
     "ActiveShare",
@@ -24,10 +26,14 @@ __all__ = [
     "BoxLimits",
     "CashAsset",
     "ExposureLimits",
+    "GrossLeverage",
     "GroupLimits",
     "Limit",
     "MultiPeriodMeanVariance",
+    "NetExposure",
+    "NoTrade",
     "TrackingCost",
+    "TradeLimits",
     "append_cash",
     "drift_weights",
 ]

@@ -53,7 +53,7 @@ def solve(
         weights=weights,
         solver=solver,
         trades=plain - before,
-        budget_dual=found.y.detach().numpy().reshape(B, H),
+        budget_dual=found.y.detach().numpy().reshape(B, -1)[:, :H],
         lower_dual=np.maximum(-box, 0.0),
         upper_dual=np.maximum(box, 0.0),
         turnover_dual=found.z.detach().numpy()[:, 2 * H * N : 2 * H * N + H],

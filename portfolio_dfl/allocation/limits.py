@@ -2,7 +2,8 @@
 
 Bounds of single weights (`BoxLimits`, `BenchmarkBand`), cash and tracking cost are within the native solver's
 structure. Limits that couple weights (`GroupLimits`, `ExposureLimits`, `ActiveShare`) add rows to the standard form,
-which a black box solves.
+which a black box solves. Limits of leverage and of single trades are in `allocation.exposure` and
+`allocation.trading`, that of the tracking error in `allocation.tracking_error`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -31,6 +32,9 @@ __all__ = [
     "Limits",
     "TrackingCost",
     "append_cash",
+    "asset_vector",
+    "benchmark_weights",
+    "require_benchmark",
 ]
 
 _Array = NDArray[np.float64]
@@ -53,7 +57,7 @@ def _numbers(value: object) -> Any:
     return value.double().numpy(force=True) if isinstance(value, Tensor) else value
 
 
-def _vector(name: str, value: float | Sequence[float], n_assets: int) -> _Array:
+def asset_vector(name: str, value: float | Sequence[float], n_assets: int) -> _Array:
     """One number for all assets, or one for each."""
     # A copy: the caller's own numbers may change later.
     array = np.array(_numbers(value), dtype=np.float64)
@@ -66,17 +70,19 @@ def _vector(name: str, value: float | Sequence[float], n_assets: int) -> _Array:
     return array
 
 
-def _benchmark(value: Sequence[float], n_assets: int) -> _Array:
-    array = _vector("benchmark", value, n_assets)
+def benchmark_weights(value: Sequence[float], n_assets: int) -> _Array:
+    """Weights of a benchmark, summing to 1 but for the rounding of the dtype that they came in."""
+    array = asset_vector("benchmark", value, n_assets)
     total, rounding = array.sum(), _rounding(value)
     if abs(total - 1.0) > max(1e-8, _ROUNDINGS * n_assets * rounding):
         raise AllocationError(f"the benchmark's weights sum to {total:.9g}; they must sum to 1")
     return array / total if rounding > _DOUBLE else array
 
 
-def _require_benchmark(limit: str, value: Sequence[float]) -> None:
+def require_benchmark(limit: str, value: Sequence[float]) -> None:
+    """Refuse what are no weights of a benchmark; ``limit`` names who asks."""
     require_number(AllocationError, f"{limit}.benchmark", _numbers(value))
-    _benchmark(value, int(np.size(_numbers(value))))
+    benchmark_weights(value, int(np.size(_numbers(value))))
 
 
 def _require_bounds(name: str, lower: object, upper: object) -> None:
@@ -101,25 +107,35 @@ class Limits:
     """What all limits of a layer amount to, for N assets.
 
     ``lower``, ``upper`` [N]: bounds of weights; ``counted`` [N]: 1 for assets whose trades count towards turnover and
-    cost; ``groups``: exposures [N], a cap and a name each, exposureᵀw ≤ cap; ``shares``: a benchmark [N] and a cap on
-    ‖w − benchmark‖₁ each; ``tracking``: a benchmark and an aversion each; ``rounding``: that of the bounds, relative.
+    cost, which are all but cash; ``assets``: their names in errors; ``gross``: the largest Σ|w| of counted assets,
+    infinite for none; ``largest_trade`` [N]: of |w_s − w_{s−1}|, infinite where there is none; ``tracking_error``: a
+    benchmark [N] and the largest √((w − benchmark)ᵀΣ(w − benchmark)); ``groups``: exposures [N], a cap and a name
+    each, exposureᵀw ≤ cap; ``shares``: a benchmark [N] and a cap on ‖w − benchmark‖₁ each; ``tracking``: a benchmark
+    and an aversion each; ``rounding``: that of the bounds, relative.
     """
 
     lower: _Array
     upper: _Array
     counted: _Array
+    assets: tuple[str, ...] | None = None
+    gross: float = float("inf")
+    largest_trade: _Array | None = None
+    tracking_error: tuple[_Array, float] | None = None
     groups: list[tuple[_Array, float, str]] = field(default_factory=list)
     shares: list[tuple[_Array, float]] = field(default_factory=list)
     tracking: list[tuple[_Array, float]] = field(default_factory=list)
     rounding: float = 0.0
 
     @classmethod
-    def collect(cls, n_assets: int, limits: Sequence[Limit]) -> Limits:
-        """Long-only by default; bounds of several limits intersect."""
+    def collect(cls, n_assets: int, limits: Sequence[Limit], assets: Sequence[str] | None = None) -> Limits:
+        """Long-only by default; bounds of several limits intersect. The assets' names, if given, show in errors."""
+        if assets is not None and len(assets) != n_assets:
+            raise AllocationError(f"assets names {len(assets)}, there are {n_assets}")
         explicit = any(isinstance(limit, BoxLimits) for limit in limits)
         lowest = -np.inf if explicit else 0.0
-        found = cls(np.full(n_assets, lowest), np.full(n_assets, np.inf), np.ones(n_assets))
-        for limit in limits:
+        names = None if assets is None else tuple(assets)
+        found = cls(np.full(n_assets, lowest), np.full(n_assets, np.inf), np.ones(n_assets), names)
+        for limit in sorted(limits, key=lambda limit: limit.turn):
             limit.apply(found)
         if found.rounding > _DOUBLE:
             found._take_back_rounding()
@@ -146,14 +162,23 @@ class Limits:
         """Intersect with w ≤ upper."""
         self.upper = np.minimum(self.upper, upper)
 
+    def name(self, asset: int) -> str:
+        """An asset in errors: its ticker, or its number."""
+        return f"asset {asset}" if self.assets is None else self.assets[asset]
+
     @property
     def native(self) -> bool:
         """Whether the compiled solver's structure covers all of them."""
-        return not self.groups and not self.shares
+        return not self.groups and not self.shares and self.gross == np.inf and self.largest_trade is None
 
 
 class Limit:
-    """One optional piece of the problem: it writes what it asks for into a `Limits`."""
+    """One optional piece of the problem: it writes what it asks for into a `Limits`.
+
+    Limits are applied by their ``turn``, those of the same turn in the order in which they are given.
+    """
+
+    turn: ClassVar[int] = 0
 
     def apply(self, limits: Limits) -> None:
         """Add this limit.
@@ -182,8 +207,8 @@ class BoxLimits(Limit):
     def apply(self, limits: Limits) -> None:
         n = limits.lower.shape[0]
         limits.rounding = max(limits.rounding, _rounding(self.lower), _rounding(self.upper))
-        limits.raise_lower(_vector("BoxLimits.lower", self.lower, n))
-        limits.cut_upper(_vector("BoxLimits.upper", self.upper, n))
+        limits.raise_lower(asset_vector("BoxLimits.lower", self.lower, n))
+        limits.cut_upper(asset_vector("BoxLimits.upper", self.upper, n))
 
 
 @dataclass(frozen=True)
@@ -194,12 +219,15 @@ class BenchmarkBand(Limit):
     deviation: float | Sequence[float]
 
     def __post_init__(self) -> None:
-        _require_benchmark("BenchmarkBand", self.benchmark)
+        require_benchmark("BenchmarkBand", self.benchmark)
         require_number(AllocationError, "BenchmarkBand.deviation", _numbers(self.deviation), least=0.0, infinite=True)
 
     def apply(self, limits: Limits) -> None:
         n = limits.lower.shape[0]
-        benchmark, deviation = _benchmark(self.benchmark, n), _vector("BenchmarkBand.deviation", self.deviation, n)
+        benchmark, deviation = (
+            benchmark_weights(self.benchmark, n),
+            asset_vector("BenchmarkBand.deviation", self.deviation, n),
+        )
         limits.raise_lower(benchmark - deviation)
         limits.cut_upper(benchmark + deviation)
 
@@ -252,7 +280,7 @@ class ExposureLimits(Limit):
         _require_bounds(f"exposure {self.name!r}", self.lower, self.upper)
 
     def _vector(self, n_assets: int) -> _Array:
-        return _vector(f"ExposureLimits {self.name!r}", self.exposures, n_assets)
+        return asset_vector(f"ExposureLimits {self.name!r}", self.exposures, n_assets)
 
     def apply(self, limits: Limits) -> None:
         exposures = self._vector(limits.lower.shape[0])
@@ -270,11 +298,11 @@ class ActiveShare(Limit):
     limit: float
 
     def __post_init__(self) -> None:
-        _require_benchmark("ActiveShare", self.benchmark)
+        require_benchmark("ActiveShare", self.benchmark)
         require_number(AllocationError, "ActiveShare.limit", self.limit, above=0.0, infinite=True)
 
     def apply(self, limits: Limits) -> None:
-        limits.shares.append((_benchmark(self.benchmark, limits.lower.shape[0]), 2.0 * self.limit))
+        limits.shares.append((benchmark_weights(self.benchmark, limits.lower.shape[0]), 2.0 * self.limit))
 
 
 @dataclass(frozen=True)
@@ -286,6 +314,9 @@ class CashAsset(Limit):
     """
 
     asset: int = -1
+
+    # Other limits ask which assets are cash.
+    turn: ClassVar[int] = -1
 
     def __post_init__(self) -> None:
         require_whole(AllocationError, "CashAsset.asset", self.asset, -sys.maxsize)
@@ -305,11 +336,11 @@ class TrackingCost(Limit):
     aversion: float
 
     def __post_init__(self) -> None:
-        _require_benchmark("TrackingCost", self.benchmark)
+        require_benchmark("TrackingCost", self.benchmark)
         require_number(AllocationError, "TrackingCost.aversion", self.aversion, least=0.0)
 
     def apply(self, limits: Limits) -> None:
-        limits.tracking.append((_benchmark(self.benchmark, limits.lower.shape[0]), self.aversion))
+        limits.tracking.append((benchmark_weights(self.benchmark, limits.lower.shape[0]), self.aversion))
 
 
 def append_cash(expected_returns: Tensor, covariance: Tensor, rate: float | Tensor = 0.0) -> tuple[Tensor, Tensor]:

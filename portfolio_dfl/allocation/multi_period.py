@@ -222,6 +222,8 @@ class MultiPeriodMeanVariance(nn.Module):
         ``"gurobi"``, any of ``qpsolvers``).
     threads : int, optional
         Threads over the batch; default: the CPUs of this process.
+    assets : sequence of N str, optional
+        Tickers that errors name in place of numbers.
 
     Notes
     -----
@@ -243,6 +245,7 @@ class MultiPeriodMeanVariance(nn.Module):
         limits: Sequence[Limit] = (),
         solver: str = "auto",
         threads: int | None = None,
+        assets: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
         if n_assets < 1 or horizon < 1:
@@ -263,11 +266,12 @@ class MultiPeriodMeanVariance(nn.Module):
         self._keep("turnover_limit", turnover_limit)
         self._keep("transaction_cost", transaction_cost)
         self.limits = tuple(limits)
-        self._limits = Limits.collect(n_assets, self.limits)
+        self._limits = Limits.collect(n_assets, self.limits, assets)
         check_limits(self._limits)
         if solver == "native" and not self._limits.native:
             raise AllocationError(
-                "the native solver has no group or active-share limits: take solver='auto', or a black box"
+                "the native solver has no group or active-share limits, nor those of leverage and single trades: "
+                "take solver='auto', or a black box"
             )
         self._black_box = "piqp" if solver == "auto" and not self._limits.native else solver
         self._native = NativeSolver(self._limits.lower, self._limits.upper, self._limits.counted, threads)

@@ -2,12 +2,17 @@
 
 Equation app_portfolio_qp_standard: min ½ x̃ᵀP x̃ + qᵀx̃ with x̃ = [w_{t+1}; …; w_{t+H}; u_{t+1}; …; u_{t+H}],
 P = blkdiag(λΣ̂, 0), q = [−r̂; cost], 1ᵀw_s = 1, bounds on w, u ≥ 0, −u_s ≤ w_s − w_{s−1} ≤ u_s and 1ᵀu_s ≤ τ.
+
+Limits add to it: a row for each group and stage; one |w − benchmark| a weight for a limit on active share; the short
+part of each weight, v ≥ 0 and v ≥ −w, for a limit on leverage, which is then 1ᵀ(w + 2v) ≤ L; and for the largest
+trade of an asset, bounds around the weight held before at the first stage and rows at those that follow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,7 +36,7 @@ class QPData:
 
 
 class StandardForm:
-    """The QP of ``horizon`` stages: variables w, then u, then one |w − benchmark| for every limit on active share.
+    """The QP of ``horizon`` stages: w, then u, then |w − benchmark| of limits on active share, then short parts.
 
     Parameters
     ----------
@@ -43,7 +48,11 @@ class StandardForm:
     def __init__(self, horizon: int, limits: Limits) -> None:
         N, H = limits.lower.shape[0], horizon
         NH = N * H
-        n = (2 + len(limits.shares)) * NH
+        shorted = (
+            np.flatnonzero((limits.lower < 0.0) & (limits.counted > 0.0)) if limits.gross < np.inf else np.zeros(0, int)
+        )
+        first_short = (2 + len(limits.shares)) * NH
+        n = first_short + len(shorted) * H
         self.n_assets, self.horizon, self.n_variables = N, H, n
         asset, stage = torch.arange(N), torch.arange(H)
         rows = (stage[:, None, None] * N + asset[None, :, None]).expand(H, N, N)
@@ -78,14 +87,43 @@ class StandardForm:
             parts.append((count + weight // N, away, one))
             constant.append(torch.full((H,), cap, dtype=torch.float64))
             count += H
+        if limits.gross < np.inf:
+            short = torch.arange(first_short, n)
+            weight_of = (stage[:, None] * N + torch.from_numpy(shorted)).reshape(-1)
+            row = count + torch.arange(n - first_short)
+            parts.append((row, weight_of, -one[: len(row)]))
+            parts.append((row, short, -one[: len(row)]))
+            constant.append(torch.zeros(len(row), dtype=torch.float64))
+            count += len(row)
+            parts.append((count + weight // N, weight, self._counted))
+            parts.append((count + weight_of // N, short, 2.0 * one[: len(row)]))
+            constant.append(torch.full((H,), limits.gross, dtype=torch.float64))
+            count += H
+        self._largest_trade = None if limits.largest_trade is None else torch.from_numpy(limits.largest_trade)
+        fixed = torch.empty(0, dtype=torch.int64)
+        if self._largest_trade is not None:
+            bound = (self._largest_trade > 0.0) & torch.isfinite(self._largest_trade)
+            fixed = weight[N:][(self._largest_trade == 0.0).repeat(H - 1)]
+            limited = weight[N:][bound.repeat(H - 1)]
+            for sign in (1.0, -1.0):
+                row = count + torch.arange(len(limited))
+                parts.append((row, limited, sign * one[: len(row)]))
+                parts.append((row, limited - N, -sign * one[: len(row)]))
+                constant.append(self._largest_trade[limited % N])
+                count += len(row)
         self._constant = torch.cat(constant) if constant else torch.empty(0, dtype=torch.float64)
         indices = torch.stack([torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])])
         values = torch.cat([part[2] for part in parts])
         self.G = torch.sparse_coo_tensor(indices, values, (count, n), check_invariants=True).coalesce()
-        where = torch.stack([weight // N, weight])
-        self.A = torch.sparse_coo_tensor(where, one, (H, n), check_invariants=True).coalesce()
+        # Weights that stay as they are from stage to stage, behind the budgets.
+        stays, kept = H + torch.arange(len(fixed)), one[: len(fixed)]
+        where = torch.stack([torch.cat([weight // N, stays, stays]), torch.cat([weight, fixed, fixed - N])])
+        entries = torch.cat([one, kept, -kept])
+        self.A = torch.sparse_coo_tensor(where, entries, (H + len(fixed), n), check_invariants=True).coalesce()
+        self._sums = torch.cat([torch.ones(H, dtype=torch.float64), torch.zeros(len(fixed), dtype=torch.float64)])
         self._lower, self._upper = torch.from_numpy(limits.lower).repeat(H), torch.from_numpy(limits.upper).repeat(H)
-        self._tail = n - 2 * NH
+        # Away from a benchmark, then short.
+        self._tail = (first_short - 2 * NH, n - first_short)
 
     def assemble(
         self,
@@ -118,7 +156,7 @@ class StandardForm:
             indices, quadratic.reshape(-1), (B, n, n), is_coalesced=True, check_invariants=False
         )
         rate = cost.expand(B, H, N).reshape(B, -1) * self._counted
-        q = torch.cat([-expected_returns.reshape(B, -1), rate, rate.new_zeros(B, self._tail)], dim=1)
+        q = torch.cat([-expected_returns.reshape(B, -1), rate, rate.new_zeros(B, sum(self._tail))], dim=1)
         limit = turnover_limit.expand(B, H)
         limited = torch.isfinite(limit).repeat_interleave(N, dim=1)
         moves = (self._counted > 0.0) & (limited | (rate > 0.0))
@@ -127,7 +165,15 @@ class StandardForm:
         rise, fall = torch.where(moves, held, never), torch.where(moves, -held, never)
         h = torch.cat([rise, fall, limit, self._constant.expand(B, -1)], dim=1)
         zero = moves.new_zeros(B, H * N, dtype=torch.float64)
-        rest = zero.new_full((B, self._tail), torch.inf)
-        lb = torch.cat([self._lower.expand(B, -1), zero, -rest], dim=1)
-        ub = torch.cat([self._upper.expand(B, -1), torch.where(moves, never, zero), rest], dim=1)
-        return QPData(P, q, self.G, h, self.A, h.new_ones(H), lb, ub)
+        away, short = (zero.new_full((B, count), torch.inf) for count in self._tail)
+        lower, upper = self._lower.expand(B, -1), self._upper.expand(B, -1)
+        if self._largest_trade is not None:
+            lower = torch.cat(
+                [torch.maximum(lower[:, :N], previous_weights - self._largest_trade), lower[:, N:]], dim=1
+            )
+            upper = torch.cat(
+                [torch.minimum(upper[:, :N], previous_weights + self._largest_trade), upper[:, N:]], dim=1
+            )
+        lb = torch.cat([lower, zero, -away, torch.zeros_like(short)], dim=1)
+        ub = torch.cat([upper, torch.where(moves, never, zero), away, short], dim=1)
+        return QPData(P, q, self.G, h, self.A, self._sums, lb, ub)
