@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         BenchmarkBand,
         BoxLimits,
         CashAsset,
+        Costs,
         ExposureLimits,
         GrossLeverage,
         GroupLimits,
@@ -107,6 +108,7 @@ __all__ = [
     "CashAsset",
     "CheckReport",
     "ConfigError",
+    "Costs",
     "CovarianceEstimator",
     "DataError",
     "Decision",
@@ -188,8 +190,9 @@ __all__ = [
 # Modules with what they hold under the name it has here.
 _ROOMS = {
     "allocation": (
-        "ActiveShare AllocationSolution BenchmarkBand BoxLimits CashAsset ExposureLimits GrossLeverage GroupLimits "
-        "Limit MultiPeriodMeanVariance NetExposure NoTrade TrackingCost TradeLimits append_cash drift_weights"
+        "ActiveShare AllocationSolution BenchmarkBand BoxLimits CashAsset Costs ExposureLimits GrossLeverage "
+        "GroupLimits Limit MultiPeriodMeanVariance NetExposure NoTrade TrackingCost TradeLimits "
+        "append_cash drift_weights"
     ),
     "backtest": "Decision Ledger Policy roll run_ledger",
     "backtest.baselines": "BuyAndHold EqualWeight HistoricalMeanVariance MinimumVariance PerfectForesight RiskParity",

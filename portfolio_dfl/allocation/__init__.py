@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from portfolio_dfl.allocation.costs import Costs
 from portfolio_dfl.allocation.drift import drift_weights
 from portfolio_dfl.allocation.exposure import GrossLeverage, NetExposure
 from portfolio_dfl.allocation.limits import (
@@ -25,6 +26,7 @@ __all__ = [
     "BenchmarkBand",
     "BoxLimits",
     "CashAsset",
+    "Costs",
     "ExposureLimits",
     "GrossLeverage",
     "GroupLimits",

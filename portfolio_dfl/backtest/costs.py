@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from portfolio_dfl.backtest.evaluation import performance_table, require_same_days
 from portfolio_dfl.backtest.ledger import Ledger
 
 __all__ = ["break_even_cost", "cost_levels"]
+
+FloatArray = NDArray[np.float64]
 
 
 def cost_levels(
@@ -24,7 +28,8 @@ def cost_levels(
 ) -> pd.DataFrame:
     """Metrics at several proportional costs with the decisions unchanged; rows are (strategy, cost_rate).
 
-    Each ledger keeps its own fixed cost. Other parameters as in
+    A level takes the place of the proportional rate, of each asset where they differ; every ledger keeps its own
+    fixed cost, spreads, impact and borrow rates. Other parameters as in
     :func:`~portfolio_dfl.backtest.evaluation.performance`.
     """
     tables = {
@@ -44,12 +49,13 @@ def cost_levels(
 def break_even_cost(strategy: Ledger, benchmark: Ledger) -> float:
     """Proportional cost rate at which the strategy ends with no more wealth than the benchmark.
 
-    Both pay the same rate on what they trade; fixed costs are left out.
+    Both pay the same rate on what they trade; fixed costs are left out. Spreads, impact and borrow fees, where the
+    books have them, are paid beside the rate.
 
     Parameters
     ----------
     strategy, benchmark : Ledger
-        Books over the same days; their own costs do not matter.
+        Books over the same days; their own proportional rates do not matter.
 
     Returns
     -------
@@ -61,20 +67,45 @@ def break_even_cost(strategy: Ledger, benchmark: Ledger) -> float:
     from scipy.optimize import brentq
 
     require_same_days([strategy, benchmark])
-    gross = np.log1p(strategy.daily["gross_return"]).sum() - np.log1p(benchmark.daily["gross_return"]).sum()
-    ours = strategy.daily["turnover"].to_numpy(dtype=np.float64)
-    theirs = benchmark.daily["turnover"].to_numpy(dtype=np.float64)
+    ours, theirs = _Flows.of(strategy), _Flows.of(benchmark)
+
+    gross = np.log1p(ours.returns).sum() - np.log1p(theirs.returns).sum()
 
     def lead(rate: float) -> float:
-        return float(gross + np.log1p(-rate * ours).sum() - np.log1p(-rate * theirs).sum())
+        return float(gross + ours.drag(rate) - theirs.drag(rate))
 
-    if lead(0.0) <= 0.0:
+    highest = min(1.0, ours.highest, theirs.highest)
+    if not highest > 0.0 or lead(0.0) <= 0.0:
         return math.nan
-    largest = max(ours.max(), theirs.max())
-    if largest == 0.0:
-        return math.inf
-    # At a rate of 1 / turnover a day's trade costs all there is, at a rate of 1 all that is traded.
-    highest = min(1.0, (1.0 - 1e-12) / largest)
-    if lead(highest) > 0.0:
+    if max(ours.turnover.max(), theirs.turnover.max()) == 0.0 or lead(highest) > 0.0:
         return math.inf
     return float(brentq(lead, 0.0, highest, xtol=1e-15, rtol=1e-12))
+
+
+@dataclass(frozen=True)
+class _Flows:
+    """What a rate acts on: returns after borrow fees, trading, and what it costs beside the rate; [T] each."""
+
+    returns: FloatArray
+    turnover: FloatArray
+    rest: FloatArray
+
+    @classmethod
+    def of(cls, book: Ledger) -> _Flows:
+        daily = book.daily
+        returns, turnover = daily["gross_return"].to_numpy(np.float64), daily["turnover"].to_numpy(np.float64)
+        if book.costs is None:
+            return cls(returns, turnover, np.zeros(len(daily)))
+        rest = (daily["spread_cost"] + daily["impact_cost"]).to_numpy(np.float64)
+        return cls(returns - daily["borrow_cost"].to_numpy(np.float64), turnover, rest)
+
+    def drag(self, rate: float) -> np.float64:
+        """Logarithm of what is left of wealth after trading."""
+        return np.log1p(-rate * self.turnover - self.rest).sum()
+
+    @property
+    def highest(self) -> float:
+        """Rate at which a day's trade costs all there is, or just below."""
+        traded = self.turnover > 0.0
+        left = (1.0 - 1e-12) - self.rest[traded]
+        return float((left / self.turnover[traded]).min(initial=np.inf))

@@ -4,22 +4,26 @@ A row is the time from one close to the next. It opens with the trade made at th
 paid at once, and ends with the day's return on the weights held through it:
 
     trade_t   = executed_t − drifted_t              turnover_t = ‖trade_t‖₁
-    cost_t    = cost_rate · turnover_t + fixed_cost · orders_t / wealth_{t−1}
-    net_t     = (1 − cost_t)(1 + gross_t) − 1       wealth_t   = wealth_{t−1} (1 + net_t)
+    cost_t    = cost_rate · turnover_t + spread_t + impact_t + fixed_cost · orders_t / wealth_{t−1}
+    net_t     = (1 − cost_t)(1 + gross_t − borrow_t) − 1       wealth_t = wealth_{t−1} (1 + net_t)
 
-Wealth before the first row is 1. Costs lower the wealth of all positions alike, so that weights drift as if
-there were none.
+Wealth before the first row is 1. Costs of trading (:class:`~portfolio_dfl.allocation.costs.Costs`) are paid at once,
+fees for borrowed positions at the end of the day. Both lower the wealth of all positions alike, so that weights drift
+as if there were none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import drift_weights
+from portfolio_dfl.allocation.costs import Costs, calendar_years
 from portfolio_dfl.backtest.frames import equal_weights, require_fully_invested, require_returns
 from portfolio_dfl.errors import BacktestError
 
@@ -43,19 +47,24 @@ class Ledger:
         The strategy.
     daily : DataFrame
         ``gross_return`` (of the weights held), ``turnover`` (‖trade‖₁, a share of wealth), ``orders`` (assets
-        traded), ``cost`` (share of wealth), ``net_return``, ``wealth`` (at the end of the day, 1 before the
-        first).
+        traded), ``cost`` (of trading, share of wealth), ``net_return``, ``wealth`` (at the end of the day, 1 before
+        the first). Where more is charged than one proportional rate and a fixed cost, also what adds up to ``cost``
+        (``proportional_cost``, ``spread_cost``, ``impact_cost``, ``fixed_cost``), and ``borrow_cost``.
     weights : DataFrame
         Weights held through the day, after the trade that opens it; with a ``cash`` column where cash is
         kept.
     trades : DataFrame
         Signed change of each asset's weight by the trade that opens the day.
     cost_rate : float
-        Cost of trading one unit of wealth: 0.001 is 10 basis points.
+        Cost of trading one unit of wealth: 0.001 is 10 basis points; NaN where it differs between assets.
     fixed_cost : float
         Cost of one order, in units of the starting wealth.
     lag : int
         Closes between a decision and its trade.
+    costs : Costs, optional
+        All that was charged; None stands for the two numbers above.
+    opened : Timestamp, optional
+        Close at which the books open, that of the first row's trade.
     """
 
     name: str
@@ -65,6 +74,8 @@ class Ledger:
     cost_rate: float
     fixed_cost: float
     lag: int
+    costs: Costs | None = None
+    opened: pd.Timestamp | None = None
 
     @property
     def net_returns(self) -> pd.Series[float]:
@@ -76,11 +87,42 @@ class Ledger:
         """Whether the last column of the weights is cash; an asset may have its name where no cash is kept."""
         return self.weights.shape[1] > self.trades.shape[1]
 
-    def with_costs(self, *, cost_rate: float, fixed_cost: float = 0.0) -> Ledger:
-        """The same holdings at other costs: what is held and traded does not depend on what trading costs."""
-        _check_costs(cost_rate, fixed_cost)
-        daily = _charge(self.daily[["gross_return", "turnover", "orders"]], cost_rate, fixed_cost)
-        return replace(self, daily=daily, cost_rate=cost_rate, fixed_cost=fixed_cost)
+    def with_costs(
+        self, *, cost_rate: float | None = None, fixed_cost: float = 0.0, costs: Costs | None = None
+    ) -> Ledger:
+        """The same holdings at other costs: what is held and traded does not depend on what trading costs.
+
+        Parameters
+        ----------
+        cost_rate : float, optional
+            Proportional rate of every asset, in place of the present one; spreads, impact and borrow rates are kept.
+        fixed_cost : float
+            Goes with ``cost_rate``.
+        costs : Costs, optional
+            In place of all that is charged; its ``cash_rate`` is not looked at, for cash is among the holdings.
+
+        Raises
+        ------
+        BacktestError
+            If neither or both are given, or wealth is used up.
+        """
+        if (cost_rate is None) == (costs is None):
+            raise BacktestError("other costs are one rate, or an object of all costs: give cost_rate or costs")
+        if cost_rate is not None:
+            _check_costs(cost_rate, fixed_cost)
+            now = Costs() if self.costs is None else self.costs
+            costs = replace(now, rate=cost_rate, fixed=fixed_cost)
+        assert costs is not None
+        flows = self.daily[["gross_return", "turnover", "orders"]]
+        assets = self.weights[list(self.trades.columns)] if self.holds_cash else self.weights
+        daily = _charge(flows, self.trades, assets, costs, self.opened)
+        return replace(self, daily=daily, **_named(costs))
+
+
+def _named(costs: Costs) -> dict[str, Any]:
+    """The costs as attributes of a ledger."""
+    rate = float("nan") if isinstance(costs.rate, Mapping) else costs.rate
+    return {"cost_rate": rate, "fixed_cost": costs.fixed, "costs": None if costs.plain else costs}
 
 
 def run_ledger(
@@ -92,6 +134,7 @@ def run_ledger(
     lag: int = 0,
     initial: FloatArray | None = None,
     cash: float | pd.Series[float] | None = None,
+    costs: Costs | None = None,
     name: str = "",
 ) -> Ledger:
     """Keep the books of target weights against realised returns.
@@ -116,6 +159,9 @@ def run_ledger(
     cash : float or Series, optional
         Return of cash a day, as one number or by date. What the targets leave is then held in a ``cash``
         column, whose movements are not trades. By default targets must be fully invested.
+    costs : Costs, optional
+        In place of ``cost_rate`` and ``fixed_cost``, and with a ``cash_rate`` of ``cash`` too: rates by ticker,
+        spreads by date, market impact, and fees for short positions, for each day held by the calendar.
     name : str
         The strategy's name.
 
@@ -130,6 +176,10 @@ def run_ledger(
     """
     require_returns(returns)
     _check_costs(cost_rate, fixed_cost)
+    if costs is None:
+        costs = Costs(rate=cost_rate, fixed=fixed_cost)
+    elif cost_rate or fixed_cost:
+        raise BacktestError("costs hold the rate and the fixed cost: leave out cost_rate and fixed_cost, or costs")
     if lag not in (0, 1):
         raise BacktestError(f"lag must be 0 or 1 close, got {lag}")
     targets = _aligned_targets(target_weights, returns)
@@ -147,6 +197,11 @@ def run_ledger(
 
     values = returns.to_numpy(dtype=np.float64)
     assets = list(returns.columns)
+    costs.check(assets)
+    if cash is not None and costs.cash_rate is not None:
+        raise BacktestError("costs have a cash_rate: leave out cash, or the rate")
+    if costs.cash_rate is not None:
+        cash = pd.Series(costs.cash_rate * calendar_years(dates), index=dates[1:]).reindex(dates, fill_value=0.0)
     if cash is None:
         require_fully_invested(held, "initial weights")
     else:
@@ -172,14 +227,17 @@ def run_ledger(
         },
         index=days,
     )
+    held_through = pd.DataFrame(weights, index=days, columns=assets)
+    orders_of = pd.DataFrame(traded, index=days, columns=returns.columns)
+    opened = dates[first - 1]
     return Ledger(
         name=name,
-        daily=_charge(flows, cost_rate, fixed_cost),
-        weights=pd.DataFrame(weights, index=days, columns=assets),
-        trades=pd.DataFrame(traded, index=days, columns=returns.columns),
-        cost_rate=cost_rate,
-        fixed_cost=fixed_cost,
+        daily=_charge(flows, orders_of, held_through[list(returns.columns)], costs, opened),
+        weights=held_through,
+        trades=orders_of,
         lag=lag,
+        opened=opened,
+        **_named(costs),
     )
 
 
@@ -206,22 +264,55 @@ def _keep_books(
     return weights, trades, gross
 
 
-def _charge(flows: pd.DataFrame, cost_rate: float, fixed_cost: float) -> pd.DataFrame:
-    """Costs, net returns and wealth of a day's gross return, turnover and orders."""
-    net = np.empty(len(flows))
-    cost = np.empty(len(flows))
+def _charge(
+    flows: pd.DataFrame, trades: pd.DataFrame, weights: pd.DataFrame, costs: Costs, opened: pd.Timestamp | None
+) -> pd.DataFrame:
+    """Costs, net returns and wealth of a day's gross return, turnover and orders.
+
+    Trades and weights are those of the assets, without cash.
+    """
+    days = pd.DatetimeIndex(flows.index)
+    fees = np.zeros(len(days))
+    parts: dict[str, FloatArray] = {}
+    if costs.plain and not isinstance(costs.rate, Mapping):
+        variable = costs.rate * flows["turnover"].to_numpy(dtype=np.float64)
+    else:
+        if opened is None:
+            raise BacktestError("these books do not say at which close they open: keep them anew with run_ledger")
+        tickers = list(trades.columns)
+        closes = pd.DatetimeIndex([opened, *days])
+        charges = costs.charges(trades.to_numpy(dtype=np.float64), closes[:-1], tickers)
+        fees = costs.borrow_fees(weights.to_numpy(dtype=np.float64), calendar_years(closes), tickers)
+        variable = charges.proportional + charges.spread + charges.impact
+        parts = {
+            "proportional_cost": charges.proportional,
+            "spread_cost": charges.spread,
+            "impact_cost": charges.impact,
+            "fixed_cost": np.zeros(len(days)),
+            "borrow_cost": fees,
+        }
+    net = np.empty(len(days))
+    cost = np.empty(len(days))
     wealth = 1.0
-    columns = (flows["gross_return"], flows["turnover"], flows["orders"])
-    for row, (gross, turnover, orders) in enumerate(zip(*columns, strict=True)):
-        cost[row] = cost_rate * turnover + fixed_cost * orders / wealth
+    columns = (flows["gross_return"], variable, flows["orders"], fees)
+    for row, (gross, traded, orders, fee) in enumerate(zip(*columns, strict=True)):
+        fixed = costs.fixed * orders / wealth
+        cost[row] = traded + fixed
         if not cost[row] < 1.0:
             raise BacktestError(
-                f"trading on {flows.index[row].date()} costs {cost[row]:.3g} of the wealth: "
+                f"trading on {days[row].date()} costs {cost[row]:.3g} of the wealth: "
                 "the portfolio cannot pay for it; lower the costs or trade less"
             )
-        net[row] = (1.0 - cost[row]) * (1.0 + gross) - 1.0
+        if not gross - fee > -1.0:
+            raise BacktestError(
+                f"the portfolio lost everything on {days[row].date()}: a return of {gross:.3g}, and {fee:.3g} of the "
+                "wealth for borrowed positions"
+            )
+        if parts:
+            parts["fixed_cost"][row] = fixed
+        net[row] = (1.0 - cost[row]) * (1.0 + gross - fee) - 1.0
         wealth *= 1.0 + net[row]
-    return flows.assign(cost=cost, net_return=net, wealth=np.cumprod(1.0 + net))
+    return flows.assign(cost=cost, net_return=net, wealth=np.cumprod(1.0 + net), **parts)
 
 
 def _aligned_targets(target_weights: pd.DataFrame, returns: pd.DataFrame) -> FloatArray:
