@@ -29,6 +29,8 @@ def solve(
     turnover: Tensor,
     cost: Tensor,
     dates: Sequence[object] | pd.DatetimeIndex | None,
+    impact: Tensor | None = None,
+    borrow: Tensor | None = None,
 ) -> AllocationSolution:
     """Solve a batch (shapes as in `StandardForm.assemble`, covariance also [B, N, N]) by the solver of that name."""
     from dxpp_core import QPError, solve_qp
@@ -37,7 +39,7 @@ def solve(
     if covariance.ndim == 3:
         covariance = covariance.unsqueeze(1)
     # Copies of the factors of a product: its derivative reads them as they were, whatever the caller writes there.
-    data = form.assemble(returns, covariance.clone(), previous, aversion.clone(), turnover, cost)
+    data = form.assemble(returns, covariance.clone(), previous, aversion.clone(), turnover, cost, impact, borrow)
     try:
         found = solve_qp(data.P, data.q, data.G, data.h, data.A, data.b, data.lb, data.ub, solver=solver)
     except QPError as error:

@@ -167,6 +167,11 @@ class Limits:
         return f"asset {asset}" if self.assets is None else self.assets[asset]
 
     @property
+    def shorted(self) -> NDArray[np.intp]:
+        """Assets that may be held short, cash not among them."""
+        return np.flatnonzero((self.lower < 0.0) & (self.counted > 0.0))
+
+    @property
     def native(self) -> bool:
         """Whether the compiled solver's structure covers all of them."""
         return not self.groups and not self.shares and self.gross == np.inf and self.largest_trade is None

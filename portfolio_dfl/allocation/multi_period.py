@@ -195,10 +195,21 @@ def _refuse_tangents(*tensors: Tensor | None) -> None:
             )
 
 
+def _charges(rate: float | Tensor) -> bool:
+    """Whether a rate is one that must be charged; what may be learned always is."""
+    return bool(rate.requires_grad or (rate > 0.0).any()) if isinstance(rate, Tensor) else rate > 0.0
+
+
+def _in_full(rate: float | Tensor) -> str:
+    """All numbers with all their digits, of which a tensor's own text may leave out most."""
+    return str(rate.detach().tolist() if isinstance(rate, Tensor) else rate)
+
+
 class MultiPeriodMeanVariance(nn.Module):
     """Plan weights over H stages: the paper's multi-period mean-variance program as a layer.
 
-    Minimises Σ_s ( −r_sᵀw_s + λ/2 w_sᵀΣ_s w_s + c_sᵀ|w_s − w_{s−1}| ) subject to 1ᵀw_s = 1, w_s ≥ 0 and
+    Minimises Σ_s ( −r_sᵀw_s + λ/2 w_sᵀΣ_s w_s + c_sᵀ|w_s − w_{s−1}| ), and where they are given the market impact
+    bᵀ(w_s − w_{s−1})² and the cost dᵀmax(−w_s, 0) of what is borrowed, subject to 1ᵀw_s = 1, w_s ≥ 0 and
     ‖w_s − w_{s−1}‖₁ ≤ τ_s, where w_0 are the weights held before the first trade. Solved exactly (to rounding, with a
     certificate) and differentiated exactly; the standard form is in `standard_form`.
 
@@ -213,6 +224,11 @@ class MultiPeriodMeanVariance(nn.Module):
         limit.
     transaction_cost : float, sequence or array of N floats, or Tensor
         c ≥ 0, cost per unit traded, in the units of returns; per asset or for all.
+    market_impact : float, sequence or array of N floats, or Tensor
+        b ≥ 0, coefficient of the squared trade; per asset or for all. The native solver has none.
+    borrow_cost : float, sequence or array of N floats, or Tensor
+        d ≥ 0, cost of a unit held short for one stage; per asset or for all. The native solver has none; it matters
+        only where limits allow short positions.
     limits : sequence of Limit
         Optional pieces of the module `limits`: bounds, groups, benchmark-relative limits, cash, tracking cost. Default:
         w ≥ 0 alone.
@@ -242,6 +258,8 @@ class MultiPeriodMeanVariance(nn.Module):
         risk_aversion: float | Tensor = 10.0,
         turnover_limit: float | Sequence[float] | _Array | Tensor | None = None,
         transaction_cost: float | Sequence[float] | _Array | Tensor = 0.0,
+        market_impact: float | Sequence[float] | _Array | Tensor = 0.0,
+        borrow_cost: float | Sequence[float] | _Array | Tensor = 0.0,
         limits: Sequence[Limit] = (),
         solver: str = "auto",
         threads: int | None = None,
@@ -260,11 +278,18 @@ class MultiPeriodMeanVariance(nn.Module):
             if value is not None or name == "risk_aversion":
                 numbers = value.detach().cpu() if isinstance(value, Tensor) else value
                 require_number(AllocationError, name, numbers, above=0.0, infinite=name == "turnover_limit")
-        costs = transaction_cost.detach().cpu() if isinstance(transaction_cost, Tensor) else transaction_cost
-        require_number(AllocationError, "transaction_cost", costs, least=0.0)
+        self.market_impact: float | Tensor
+        self.borrow_cost: float | Tensor
+        charged = {"transaction_cost": transaction_cost, "market_impact": market_impact, "borrow_cost": borrow_cost}
+        for name, cost in charged.items():
+            numbers = cost.detach().cpu() if isinstance(cost, Tensor) else cost
+            require_number(AllocationError, name, numbers, least=0.0)
+            if np.ndim(numbers) and np.shape(numbers) != (n_assets,) and name != "transaction_cost":
+                raise AllocationError(f"{name} has {np.size(numbers)} entries for {n_assets} assets: give one for each")
         self._keep("risk_aversion", risk_aversion)
         self._keep("turnover_limit", turnover_limit)
-        self._keep("transaction_cost", transaction_cost)
+        for name, cost in charged.items():
+            self._keep(name, cost)
         self.limits = tuple(limits)
         self._limits = Limits.collect(n_assets, self.limits, assets)
         check_limits(self._limits)
@@ -273,7 +298,14 @@ class MultiPeriodMeanVariance(nn.Module):
                 "the native solver has no group or active-share limits, nor those of leverage and single trades: "
                 "take solver='auto', or a black box"
             )
-        self._black_box = "piqp" if solver == "auto" and not self._limits.native else solver
+        self._impact = _charges(self.market_impact)
+        self._borrows = _charges(self.borrow_cost) and bool(self._limits.shorted.size)
+        foreign = ["market impact"] * self._impact + ["cost of borrowing"] * self._borrows
+        if solver == "native" and foreign:
+            raise AllocationError(
+                f"the native solver has no {' and no '.join(foreign)}: take solver='auto', or a black box"
+            )
+        self._black_box = "piqp" if solver == "auto" and (foreign or not self._limits.native) else solver
         self._native = NativeSolver(self._limits.lower, self._limits.upper, self._limits.counted, threads)
         self._form: StandardForm | None = None
 
@@ -292,10 +324,15 @@ class MultiPeriodMeanVariance(nn.Module):
 
     def extra_repr(self) -> str:
         """All settings, so that the text identifies the layer."""
+        foreign = [
+            f", {name}={_in_full(value)}"
+            for name, value in (("market_impact", self.market_impact), ("borrow_cost", self.borrow_cost))
+            if _charges(value)
+        ]
         return (
             f"n_assets={self.n_assets}, horizon={self.horizon}, risk_aversion={self.risk_aversion}, "
-            f"turnover_limit={self.turnover_limit}, transaction_cost={self.transaction_cost}, limits={self.limits}, "
-            f"solver={self.solver!r}"
+            f"turnover_limit={self.turnover_limit}, transaction_cost={_in_full(self.transaction_cost)}, "
+            f"limits={self.limits}, solver={self.solver!r}{''.join(foreign)}"
         )
 
     @overload
@@ -532,8 +569,16 @@ class MultiPeriodMeanVariance(nn.Module):
     ) -> AllocationSolution:
         """The plans as general programs, by a black box."""
         if self._form is None:
-            self._form = StandardForm(self.horizon, self._limits)
-        return black_box.solve(self._form, solver, returns, covariance, previous, *parameters, dates)
+            self._form = StandardForm(self.horizon, self._limits, impact=self._impact, borrowing=self._borrows)
+        impact = self._an_asset(self.market_impact) if self._impact else None
+        borrow = self._an_asset(self.borrow_cost) if self._borrows else None
+        return black_box.solve(
+            self._form, solver, returns, covariance, previous, *parameters, dates, impact=impact, borrow=borrow
+        )
+
+    def _an_asset(self, rate: float | Tensor) -> Tensor:
+        """A copy of a rate, one number an asset, [N]."""
+        return torch.as_tensor(rate).to(device="cpu", dtype=_FLOAT).expand(self.n_assets).clone()
 
     def _track(self, batch: _Batch) -> _Batch:
         """Absorb tracking costs: γ/2 (w − b)ᵀΣ(w − b) raises λ by γ and the returns by γ Σ b, up to a constant."""

@@ -5,7 +5,9 @@ P = blkdiag(λΣ̂, 0), q = [−r̂; cost], 1ᵀw_s = 1, bounds on w, u ≥ 0, �
 
 Limits add to it: a row for each group and stage; one |w − benchmark| a weight for a limit on active share; the short
 part of each weight, v ≥ 0 and v ≥ −w, for a limit on leverage, which is then 1ᵀ(w + 2v) ≤ L; and for the largest
-trade of an asset, bounds around the weight held before at the first stage and rows at those that follow.
+trade of an asset, bounds around the weight held before at the first stage and rows at those that follow. The cost of
+borrowing is linear in the same short parts. Market impact, Σ_s b (w_s − w_{s−1})², needs no variables: it is a
+quadratic form of neighbouring stages.
 """
 
 from __future__ import annotations
@@ -43,22 +45,30 @@ class StandardForm:
     horizon : int
     limits : Limits
         Bounds, counted assets, and the limits that add rows.
+    impact, borrowing : bool
+        Whether trades have an impact, and short positions a cost.
     """
 
-    def __init__(self, horizon: int, limits: Limits) -> None:
+    def __init__(self, horizon: int, limits: Limits, *, impact: bool = False, borrowing: bool = False) -> None:
         N, H = limits.lower.shape[0], horizon
         NH = N * H
-        shorted = (
-            np.flatnonzero((limits.lower < 0.0) & (limits.counted > 0.0)) if limits.gross < np.inf else np.zeros(0, int)
-        )
+        split = limits.gross < np.inf or borrowing
+        shorted = limits.shorted if split else np.zeros(0, int)
         first_short = (2 + len(limits.shares)) * NH
         n = first_short + len(shorted) * H
         self.n_assets, self.horizon, self.n_variables = N, H, n
         asset, stage = torch.arange(N), torch.arange(H)
         rows = (stage[:, None, None] * N + asset[None, :, None]).expand(H, N, N)
         columns = (stage[:, None, None] * N + asset[None, None, :]).expand(H, N, N)
-        self._quadratic = torch.stack([rows.reshape(-1), columns.reshape(-1)])
         weight = torch.arange(NH)
+        self._quadratic = torch.stack([rows.reshape(-1), columns.reshape(-1)])
+        self._sorted: Tensor | None = None
+        if impact:
+            earlier, later = weight[:-N], weight[N:]
+            neighbours = [torch.stack([earlier, later]), torch.stack([later, earlier])]
+            scattered = torch.cat([self._quadratic, *neighbours], dim=1)
+            self._sorted = torch.argsort(scattered[0] * NH + scattered[1])
+            self._quadratic = scattered[:, self._sorted]
         trade = weight + NH
         one = torch.ones(NH, dtype=torch.float64)
         self._counted = torch.from_numpy(limits.counted).repeat(H)
@@ -87,16 +97,18 @@ class StandardForm:
             parts.append((count + weight // N, away, one))
             constant.append(torch.full((H,), cap, dtype=torch.float64))
             count += H
-        if limits.gross < np.inf:
-            short = torch.arange(first_short, n)
-            weight_of = (stage[:, None] * N + torch.from_numpy(shorted)).reshape(-1)
+        short = torch.arange(first_short, n)
+        weight_of = (stage[:, None] * N + torch.from_numpy(shorted)).reshape(-1)
+        self._short_of = weight_of % N
+        if split:
             row = count + torch.arange(n - first_short)
             parts.append((row, weight_of, -one[: len(row)]))
             parts.append((row, short, -one[: len(row)]))
             constant.append(torch.zeros(len(row), dtype=torch.float64))
             count += len(row)
+        if limits.gross < np.inf:
             parts.append((count + weight // N, weight, self._counted))
-            parts.append((count + weight_of // N, short, 2.0 * one[: len(row)]))
+            parts.append((count + weight_of // N, short, 2.0 * one[: len(short)]))
             constant.append(torch.full((H,), limits.gross, dtype=torch.float64))
             count += H
         self._largest_trade = None if limits.largest_trade is None else torch.from_numpy(limits.largest_trade)
@@ -133,6 +145,8 @@ class StandardForm:
         risk_aversion: Tensor,
         turnover_limit: Tensor,
         cost: Tensor,
+        impact: Tensor | None = None,
+        borrow: Tensor | None = None,
     ) -> QPData:
         """Numbers for the patterns; differentiable in every argument.
 
@@ -146,10 +160,13 @@ class StandardForm:
         risk_aversion : Tensor [1] or [B]
         turnover_limit : Tensor [1, H] or [B, H]
         cost : Tensor [1, H, N] or [B, H, N]
+        impact, borrow : Tensor [N], optional
+            Coefficients of the squared trade, and costs of a short position a stage, for a form that has them.
         """
         B, H, N = expected_returns.shape
         n = self.n_variables
-        quadratic = (risk_aversion.reshape(-1, 1, 1, 1) * covariance).expand(B, H, N, N).reshape(B, -1)
+        risk = (risk_aversion.reshape(-1, 1, 1, 1) * covariance).expand(B, H, N, N)
+        quadratic = risk.reshape(B, -1) if impact is None else self._with_impact(risk, impact)
         batch = torch.arange(B).repeat_interleave(quadratic.shape[1])
         indices = torch.cat([batch[None], self._quadratic.repeat(1, B)])
         P = torch.sparse_coo_tensor(
@@ -157,6 +174,12 @@ class StandardForm:
         )
         rate = cost.expand(B, H, N).reshape(B, -1) * self._counted
         q = torch.cat([-expected_returns.reshape(B, -1), rate, rate.new_zeros(B, sum(self._tail))], dim=1)
+        if impact is not None:
+            pull = 2.0 * impact * self._counted[:N] * previous_weights
+            q = torch.cat([q[:, :N] - pull, q[:, N:]], dim=1)
+        if borrow is not None:
+            fee = borrow[self._short_of].expand(B, -1)
+            q = torch.cat([q[:, : q.shape[1] - fee.shape[1]], fee], dim=1)
         limit = turnover_limit.expand(B, H)
         limited = torch.isfinite(limit).repeat_interleave(N, dim=1)
         moves = (self._counted > 0.0) & (limited | (rate > 0.0))
@@ -177,3 +200,13 @@ class StandardForm:
         lb = torch.cat([lower, zero, -away, torch.zeros_like(short)], dim=1)
         ub = torch.cat([upper, torch.where(moves, never, zero), away, short], dim=1)
         return QPData(P, q, self.G, h, self.A, self._sums, lb, ub)
+
+    def _with_impact(self, risk: Tensor, impact: Tensor) -> Tensor:
+        """Values of P where trades have an impact, [B, entries], from those of the risk, [B, H, N, N]."""
+        B, H, N = risk.shape[:3]
+        twice = 2.0 * impact * self._counted[:N]
+        trades = torch.full((H, 1), 2.0, dtype=torch.float64)  # that a weight is part of: its own and the next
+        trades[-1] = 1.0
+        own = risk + torch.diag_embed(trades * twice)
+        across = -twice.expand(B, 2 * (H - 1), N).reshape(B, -1)
+        return torch.cat([own.reshape(B, -1), across], dim=1)[:, self._sorted]
