@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from portfolio_dfl.allocation.refusals import name_element
+from portfolio_dfl.allocation.limits import Limits
+from portfolio_dfl.allocation.refusals import explain_unreachable, name_element
 from portfolio_dfl.allocation.solution import AllocationSolution
 from portfolio_dfl.allocation.standard_form import StandardForm
 from portfolio_dfl.errors import AllocationError
@@ -21,6 +22,7 @@ __all__ = ["solve"]
 
 def solve(
     form: StandardForm,
+    limits: Limits,
     solver: str,
     returns: Tensor,
     covariance: Tensor,
@@ -43,8 +45,12 @@ def solve(
     try:
         found = solve_qp(data.P, data.q, data.G, data.h, data.A, data.b, data.lb, data.ub, solver=solver)
     except QPError as error:
-        where = "" if error.batch_element is None else f"{name_element(int(error.batch_element[0]), dates)}: "
-        raise AllocationError(f"{where}{error}") from error
+        if error.batch_element is None:
+            raise AllocationError(str(error)) from error
+        element = int(error.batch_element[0])
+        limit = turnover.detach()[element if turnover.shape[0] > 1 else 0, 0]
+        reason = explain_unreachable(limits, previous.detach()[element].numpy(), float(limit))
+        raise AllocationError(f"{name_element(element, dates)}: {reason or error}") from error
     weights = found.x[:, : H * N].reshape(B, H, N)
     plain = weights.detach().numpy()
     before = np.concatenate([previous.detach().numpy()[:, None, :], plain[:, :-1]], axis=1)

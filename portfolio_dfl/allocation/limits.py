@@ -261,9 +261,9 @@ class GroupLimits(Limit):
         member = np.zeros(n)
         member[list(self.assets)] = 1.0
         if self.upper < np.inf:
-            limits.groups.append((member, self.upper, self.name))
+            limits.groups.append((member, self.upper, f"group {self.name!r}"))
         if self.lower > -np.inf:
-            limits.groups.append((-member, -self.lower, self.name))
+            limits.groups.append((-member, -self.lower, f"group {self.name!r}"))
 
 
 @dataclass(frozen=True)
@@ -290,9 +290,9 @@ class ExposureLimits(Limit):
     def apply(self, limits: Limits) -> None:
         exposures = self._vector(limits.lower.shape[0])
         if self.upper < np.inf:
-            limits.groups.append((exposures, self.upper, self.name))
+            limits.groups.append((exposures, self.upper, f"exposure {self.name!r}"))
         if self.lower > -np.inf:
-            limits.groups.append((-exposures, -self.lower, self.name))
+            limits.groups.append((-exposures, -self.lower, f"exposure {self.name!r}"))
 
 
 @dataclass(frozen=True)

@@ -420,7 +420,9 @@ class MultiPeriodMeanVariance(nn.Module):
             return found if return_solution else found.weights
         weights, call, result = self._solve(batch, warm_start, return_solution=return_solution)
         if result.doubtful:
-            raise_for_facts(result.found.facts, call.turnover, call.previous, dates, final=self.solver == "native")
+            raise_for_facts(
+                result.found.facts, call.turnover, call.previous, dates, self._limits, final=self.solver == "native"
+            )
             if self.solver == "auto":
                 weights = self._second_opinion(weights, result, batch, dates)
         if expected_returns.dtype is not _FLOAT or not expected_returns.is_cpu:
@@ -573,7 +575,16 @@ class MultiPeriodMeanVariance(nn.Module):
         impact = self._an_asset(self.market_impact) if self._impact else None
         borrow = self._an_asset(self.borrow_cost) if self._borrows else None
         return black_box.solve(
-            self._form, solver, returns, covariance, previous, *parameters, dates, impact=impact, borrow=borrow
+            self._form,
+            self._limits,
+            solver,
+            returns,
+            covariance,
+            previous,
+            *parameters,
+            dates,
+            impact=impact,
+            borrow=borrow,
         )
 
     def _an_asset(self, rate: float | Tensor) -> Tensor:

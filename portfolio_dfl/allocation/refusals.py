@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from portfolio_dfl.allocation.compliance import find_conflict
 from portfolio_dfl.errors import AllocationError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from portfolio_dfl.allocation.limits import Limits
 
-__all__ = ["check_limits", "name_element", "raise_for_facts"]
+__all__ = ["check_limits", "explain_unreachable", "name_element", "raise_for_facts"]
 
 _Array = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ def check_limits(limits: Limits) -> None:
     crossed = np.flatnonzero(lower > upper)
     if crossed.size:
         i = int(crossed[0])
-        raise AllocationError(f"asset {i}: lower limit {lower[i]:g} exceeds upper limit {upper[i]:g}")
+        raise AllocationError(f"{limits.name(i)}: lower limit {lower[i]:g} exceeds upper limit {upper[i]:g}")
     if not upper.sum() >= 1.0 - 1e-12:
         raise AllocationError(
             f"the upper limits of the weights sum to {upper.sum():g}, so that no portfolio is fully invested: "
@@ -45,51 +46,34 @@ def check_limits(limits: Limits) -> None:
         )
     if not lower.sum() <= 1.0 + 1e-12:
         raise AllocationError(f"the lower limits of the weights sum to {lower.sum():g}, which exceeds 1: lower them")
-    for count in range(1, len(limits.groups) + 1):
-        if not _can_be_met(limits, limits.groups[:count], []):
-            name = limits.groups[count - 1][2]
-            raise AllocationError(
-                f"group {name!r} cannot be met by a fully invested portfolio within the other limits: relax one of them"
-            )
-    for count in range(1, len(limits.shares) + 1):
-        if not _can_be_met(limits, limits.groups, limits.shares[:count]):
-            raise AllocationError(
-                f"no allowed portfolio has an active share of {0.5 * limits.shares[count - 1][1]:g} or less: "
-                "raise that limit, or widen the others"
-            )
+    if not limits.groups and not limits.shares and limits.gross == np.inf:
+        return
+    conflict = find_conflict(limits)
+    if conflict is not None:
+        raise AllocationError(
+            f"limits cannot be met together by a fully invested portfolio: {conflict}; relax one of them"
+        )
 
 
-def _can_be_met(
-    limits: Limits, groups: Sequence[tuple[_Array, float, str]], shares: Sequence[tuple[_Array, float]]
-) -> bool:
-    """Whether weights exist (a linear program in w and one |w − benchmark| for every active share)."""
-    from scipy.optimize import linprog
+def explain_unreachable(limits: Limits, previous: _Array, turnover_limit: float) -> str | None:
+    """Why one trade leads from what is held to no allowed portfolio; None where one does.
 
-    n = limits.lower.shape[0]
-    size = n * (1 + len(shares))
-    rows, caps = [], []
-    for exposure, cap, _ in groups:
-        rows.append(np.concatenate([exposure, np.zeros(size - n)]))
-        caps.append(cap)
-    for place, (benchmark, cap) in enumerate(shares):
-        first = n * (1 + place)
-        for sign in (1.0, -1.0):
-            block = np.zeros((n, size))
-            block[:, :n] = sign * np.eye(n)
-            block[:, first : first + n] = -np.eye(n)
-            rows.extend(block)
-            caps.extend(sign * benchmark)
-        total = np.zeros(size)
-        total[first : first + n] = 1.0
-        rows.append(total)
-        caps.append(cap)
-    invested = np.zeros((1, size))
-    invested[0, :n] = 1.0
-    bounds = [*zip(limits.lower, limits.upper, strict=True), *([(0.0, np.inf)] * (size - n))]
-    found = linprog(
-        np.zeros(size), A_ub=np.array(rows), b_ub=np.array(caps), A_eq=invested, b_eq=np.ones(1), bounds=bounds
+    Parameters
+    ----------
+    limits : Limits
+    previous : array [N]
+    turnover_limit : float
+        Of the first stage.
+    """
+    if not np.isfinite(previous).all():
+        return None
+    conflict = find_conflict(limits, previous, turnover_limit)
+    if conflict is None:
+        return None
+    return (
+        f"the previous weights (sum {previous.sum():.6g}, least {previous.min():.6g}) are further from every allowed "
+        f"portfolio than one trade may go, {conflict}"
     )
-    return bool(found.status != 2)
 
 
 def raise_for_facts(
@@ -97,6 +81,7 @@ def raise_for_facts(
     turnover: _Array,
     previous: _Array,
     dates: Sequence[object] | pd.DatetimeIndex | None,
+    limits: Limits,
     *,
     final: bool,
 ) -> None:
@@ -126,11 +111,11 @@ def raise_for_facts(
             "cannot be scaled in double precision: give them in other units"
         )
     elif status == kernels.OUT_OF_REACH:
-        limit = turnover[element if turnover.shape[0] > 1 else 0, 0]
+        limit = float(turnover[element if turnover.shape[0] > 1 else 0, 0])
+        reason = explain_unreachable(limits, previous[element], limit)
         message = (
-            f"the previous weights (sum {previous[element].sum():.6g}, least {previous[element].min():.6g}) are "
-            f"further from every allowed portfolio than the turnover limit {limit:g} lets them move at first: "
-            "normalise them, raise the limit, or widen the limits on weights"
+            f"{reason or 'the previous weights are at the edge of what the limits allow'}: normalise them, raise the "
+            f"turnover limit {limit:g}, or widen the limits on weights"
         )
     else:
         message = "the solver did not converge; check the scale of its covariance and returns"
