@@ -240,6 +240,8 @@ class MultiPeriodMeanVariance(nn.Module):
         Threads over the batch; default: the CPUs of this process.
     assets : sequence of N str, optional
         Tickers that errors name in place of numbers.
+    initial_weights : sequence of N float, optional
+        What is held before the first decision where a training or backtest starts. Default: equal weights.
 
     Notes
     -----
@@ -264,6 +266,7 @@ class MultiPeriodMeanVariance(nn.Module):
         solver: str = "auto",
         threads: int | None = None,
         assets: Sequence[str] | None = None,
+        initial_weights: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         if n_assets < 1 or horizon < 1:
@@ -291,6 +294,9 @@ class MultiPeriodMeanVariance(nn.Module):
         for name, cost in charged.items():
             self._keep(name, cost)
         self.limits = tuple(limits)
+        self.initial_weights = None if initial_weights is None else tuple(map(float, initial_weights))
+        if self.initial_weights is not None and len(self.initial_weights) != n_assets:
+            raise AllocationError(f"initial_weights has {len(self.initial_weights)} entries for {n_assets} assets")
         self._limits = Limits.collect(n_assets, self.limits, assets)
         check_limits(self._limits)
         if solver == "native" and not self._limits.native:
@@ -324,6 +330,7 @@ class MultiPeriodMeanVariance(nn.Module):
 
     def extra_repr(self) -> str:
         """All settings, so that the text identifies the layer."""
+        start = "" if self.initial_weights is None else f", initial_weights={self.initial_weights}"
         foreign = [
             f", {name}={_in_full(value)}"
             for name, value in (("market_impact", self.market_impact), ("borrow_cost", self.borrow_cost))
@@ -332,7 +339,7 @@ class MultiPeriodMeanVariance(nn.Module):
         return (
             f"n_assets={self.n_assets}, horizon={self.horizon}, risk_aversion={self.risk_aversion}, "
             f"turnover_limit={self.turnover_limit}, transaction_cost={_in_full(self.transaction_cost)}, "
-            f"limits={self.limits}, solver={self.solver!r}{''.join(foreign)}"
+            f"limits={self.limits}, solver={self.solver!r}{''.join(foreign)}{start}"
         )
 
     @overload

@@ -79,7 +79,7 @@ class PlanPolicy(_NothingToLearn):
 
     Parameters
     ----------
-    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
+    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver, assets
         Of the portfolio layer, as for the strategies that learn; ``inf`` is no turnover limit.
     """
 
@@ -89,6 +89,7 @@ class PlanPolicy(_NothingToLearn):
     limits: Sequence[Limit] = ()
     transaction_cost: float = 0.0
     solver: str = "auto"
+    assets: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.horizon < 1:
@@ -99,6 +100,7 @@ class PlanPolicy(_NothingToLearn):
             limits=self.limits,
             transaction_cost=self.transaction_cost,
             solver=self.solver,
+            assets=self.assets,
         )
 
     def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray] | None:
@@ -122,7 +124,7 @@ class MinimumVariance(PlanPolicy):
     ----------
     covariance : CovarianceEstimator
         Estimator of the covariance from the returns up to the decision.
-    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
+    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver, assets
         As of :class:`PlanPolicy`.
     """
 
@@ -180,7 +182,7 @@ class HistoricalMeanVariance(PlanPolicy):
         Estimator of the covariance from the returns up to the decision.
     mean_window : int
         Number of returns that the mean is taken over.
-    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
+    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver, assets
         As of :class:`PlanPolicy`.
     """
 
@@ -213,7 +215,7 @@ class PerfectForesight(PlanPolicy):
         All returns of the backtest, those after the decisions included.
     realised : CovarianceEstimator
         Estimator of the covariance realised over its window after the decision.
-    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver
+    horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver, assets
         As of :class:`PlanPolicy`.
     """
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
+from portfolio_dfl.allocation.limits import Limits
 from portfolio_dfl.errors import AllocationError
 from portfolio_dfl.scalars import require_number
 
 if TYPE_CHECKING:
-    from portfolio_dfl.allocation import MultiPeriodMeanVariance
     from portfolio_dfl.allocation.limits import Limit
 
 __all__ = ["FirstStep"]
@@ -27,8 +27,8 @@ _FURTHEST = 2.0
 class FirstStep:
     """Weights of the next period by the layer that trained strategies decide with.
 
-    Long only, fully invested, ‖w − held‖₁ ≤ turnover limit at every step of the plan. The horizon is read
-    off the expected returns, so that one object serves plans of any length.
+    Fully invested, long only unless the limits say otherwise, ‖w − held‖₁ ≤ turnover limit at every step of the plan.
+    The horizon is read off the expected returns, so that one object serves plans of any length.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ class FirstStep:
         c, cost of trading one unit that the plan counts.
     solver : str
         As in :class:`~portfolio_dfl.allocation.MultiPeriodMeanVariance`.
+    assets : sequence of str, optional
+        Tickers that errors name.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class FirstStep:
         limits: Sequence[Limit] = (),
         transaction_cost: float = 0.0,
         solver: str = "auto",
+        assets: Sequence[str] | None = None,
     ) -> None:
         require_number(AllocationError, "risk_aversion", risk_aversion, above=0.0)
         require_number(AllocationError, "turnover_limit", turnover_limit, above=0.0, infinite=True)
@@ -61,6 +64,7 @@ class FirstStep:
         self.limits = tuple(limits)
         self.transaction_cost = transaction_cost
         self.solver = solver
+        self.assets = None if assets is None else tuple(assets)
         self._layers: dict[tuple[int, int], MultiPeriodMeanVariance] = {}
 
     def __call__(self, expected_returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
@@ -89,13 +93,15 @@ class FirstStep:
         if (horizon, n_assets) not in self._layers:
             turnover = self.turnover_limit
             by_stage = [turnover] * horizon if isinstance(turnover, int | float) else list(turnover)[:horizon]
+            furthest = _FURTHEST if (Limits.collect(n_assets, self.limits).lower >= 0.0).all() else np.inf
             self._layers[horizon, n_assets] = MultiPeriodMeanVariance(
                 n_assets=n_assets,
                 horizon=horizon,
                 risk_aversion=self.risk_aversion,
-                turnover_limit=[min(limit, _FURTHEST) for limit in by_stage],
+                turnover_limit=[min(limit, furthest) for limit in by_stage],
                 limits=self.limits,
                 transaction_cost=self.transaction_cost,
                 solver=self.solver,
+                assets=self.assets,
             )
         return self._layers[horizon, n_assets]

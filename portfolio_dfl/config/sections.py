@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, model_validator
 
+from portfolio_dfl.config.limits import LimitsConfig
 from portfolio_dfl.config.names import one_of, strategy_names
 from portfolio_dfl.config.section import Choice, Folder, Free, Name, Section, Text, Ticker
 
@@ -98,6 +99,11 @@ class AllocationConfig(Section):
         default=0.0, ge=0, lt=1, description="c, cost of trading one unit that the plan counts; the paper: none"
     )
     solver: Text = Field(default="auto", min_length=1, description="auto | piqp | gurobi | a name known to qpsolvers")
+    repair: Literal["none", "project"] = Field(
+        default="none",
+        description="where studies start: none, equal weights | project, the nearest weights within the limits",
+    )
+    limits: LimitsConfig = LimitsConfig()
 
     @model_validator(mode="after")
     def _limit_for_each_stage(self) -> Self:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
@@ -268,10 +268,18 @@ def _nullable() -> set[str]:
 def _fields_of(section: list[str]) -> list[str]:
     model: type[BaseModel] = StudyConfig
     for part in section:
-        annotation = model.model_fields[part].annotation
-        assert isinstance(annotation, type)
-        model = annotation
+        # Below a mapping lie names of the user's own.
+        field = model.model_fields.get(part)
+        model = model if field is None else next(_sections_of(field.annotation), model)
     return list(model.model_fields)
+
+
+def _sections_of(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Sections that a type is, or holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _sections_of(part)
 
 
 def _leaves(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -48,7 +48,7 @@ def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
         raise _damaged(folder, str(error).partition("\n")[0]) from error
     every = lanes(config.backtest.strategies, config.training.seeds)
     lane = next(lane for lane in every if lane.slug == slug)
-    policy = build_trained_policy(resolve_setting(config, len(tickers), trained=True), lane)
+    policy = build_trained_policy(resolve_setting(config, tickers, trained=True), lane)
     policy.use(window)
     return policy, tickers
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from portfolio_dfl.config.study import StudyConfig
-from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.strategies.limits import build_limits, starting_weights
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation import MultiPeriodMeanVariance
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.risk import CovarianceEstimator
     from portfolio_dfl.training.settings import TrainingSettings
 
-__all__ = ["StrategySetting", "TrainedSetting", "build_estimator", "build_limits", "resolve_setting"]
+__all__ = ["StrategySetting", "TrainedSetting", "build_estimator", "resolve_setting"]
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,14 @@ class StrategySetting:
 
     Attributes
     ----------
-    n_assets : int
+    assets : tuple of str
+        Tickers.
     covariance : CovarianceEstimator
         Of the portfolio problem, from returns up to the decision.
     horizon, risk_aversion, turnover_limit, transaction_cost, limits, solver
         Of the portfolio problem, see :class:`~portfolio_dfl.allocation.MultiPeriodMeanVariance`.
+    start : tuple of N floats, or None
+        Weights that trainings and backtests start from; None for equal ones.
     max_weight : float or None
         Largest weight, which is among the limits too.
     lookback : int
@@ -58,19 +61,25 @@ class StrategySetting:
         None where no strategy learns.
     """
 
-    n_assets: int
+    assets: tuple[str, ...]
     covariance: CovarianceEstimator
     horizon: int
     risk_aversion: float
     turnover_limit: float | list[float] | None
     transaction_cost: float
     limits: Sequence[Limit]
+    start: tuple[float, ...] | None
     max_weight: float | None
     solver: str
     lookback: int
     realised_window: int
     two_stage_method: Literal["gradient", "least_squares"]
     trained: TrainedSetting | None
+
+    @property
+    def n_assets(self) -> int:
+        """N."""
+        return len(self.assets)
 
     @property
     def first_turnover_limit(self) -> float:
@@ -92,6 +101,8 @@ class StrategySetting:
             transaction_cost=self.transaction_cost,
             limits=self.limits,
             solver=self.solver,
+            assets=self.assets,
+            initial_weights=self.start,
         )
 
     def plan(self) -> dict[str, Any]:
@@ -103,6 +114,7 @@ class StrategySetting:
             "limits": self.limits,
             "transaction_cost": self.transaction_cost,
             "solver": self.solver,
+            "assets": self.assets,
         }
 
     def training(self) -> dict[str, Any]:
@@ -116,13 +128,14 @@ class StrategySetting:
         }
 
 
-def resolve_setting(config: StudyConfig, n_assets: int, *, trained: bool) -> StrategySetting:
+def resolve_setting(config: StudyConfig, assets: Sequence[str], *, trained: bool) -> StrategySetting:
     """What a configuration says of its strategies, as the objects that it names.
 
     Parameters
     ----------
     config : StudyConfig
-    n_assets : int
+    assets : sequence of str
+        Tickers.
     trained : bool
         Whether any of them learns; otherwise what training alone needs is not looked at.
 
@@ -133,14 +146,16 @@ def resolve_setting(config: StudyConfig, n_assets: int, *, trained: bool) -> Str
     """
     allocation = config.allocation
     part = _trained(config) if trained else None
+    limits = build_limits(allocation, assets)
     return StrategySetting(
-        n_assets=n_assets,
+        assets=tuple(assets),
         covariance=build_estimator(config),
         horizon=allocation.horizon,
         risk_aversion=allocation.risk_aversion,
         turnover_limit=allocation.turnover_limit,
         transaction_cost=allocation.transaction_cost,
-        limits=build_limits(config, n_assets),
+        limits=limits,
+        start=starting_weights(allocation, limits, assets),
         max_weight=allocation.max_weight,
         solver=allocation.solver,
         lookback=config.forecasting.lookback,
@@ -179,27 +194,6 @@ def _trained(config: StudyConfig) -> TrainedSetting:
         warm_start=training.warm_start,
         risk_scaling=training.risk_scaling,
     )
-
-
-def build_limits(config: StudyConfig, n_assets: int) -> list[Limit]:
-    """Limits of weights that plans obey beside long only.
-
-    Raises
-    ------
-    ConfigError
-        If no portfolio of so many assets is fully invested within them.
-    """
-    from portfolio_dfl.allocation.limits import BoxLimits
-
-    largest = config.allocation.max_weight
-    if largest is None:
-        return []
-    if n_assets * largest < 1.0 - 1e-12:
-        raise ConfigError(
-            f"allocation.max_weight={largest:g} leaves {n_assets} assets with {n_assets * largest:.4g} of the wealth "
-            f"at most; raise it to {1.0 / n_assets:.4g} or more, use more data.tickers, or set it to null"
-        )
-    return [BoxLimits(0.0, largest)]
 
 
 def build_estimator(config: StudyConfig) -> CovarianceEstimator:

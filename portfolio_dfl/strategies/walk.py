@@ -98,6 +98,7 @@ def take_walk(task: WalkTask) -> Walk:
             end=task.end,
             retrain_every=task.retrain_every,
             lag=task.lag,
+            initial=None if task.setting.start is None else np.array(task.setting.start),
             on_decision=decisions.append,
         )
     failures = pd.DataFrame(

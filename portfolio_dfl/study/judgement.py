@@ -53,7 +53,8 @@ def judge(
     rate, aversion = plan.evaluation.risk_free_rate, plan.setting.risk_aversion
     yearly = {"periods_per_year": plan.periods_per_year, "risk_free": rate, "risk_aversion": aversion}
     earned = plan.returns.loc[: plan.span.last_return]
-    books = {walked.lane: plan.ledger.keep(walked.targets, earned, walked.lane.label) for walked in walks}
+    start = plan.setting.start
+    books = {walked.lane: plan.ledger.keep(walked.targets, earned, walked.lane.label, start=start) for walked in walks}
     regrets, lost = _regrets(plan, books)
     covariances = _covariances(plan)
     metrics = performance_table(books.values(), **yearly)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.strategies.groups import with_groups_read
 from portfolio_dfl.tracking.places import holds_run, holds_store
 
 __all__ = ["at_home", "located"]
@@ -16,6 +17,8 @@ _SQLITE = "sqlite:///"
 
 def located(config: StudyConfig) -> StudyConfig:
     """The configuration with absolute paths: those that are relative start where one stands now.
+
+    A file that says which tickers are in which group is read, so that a study can go on without it.
 
     Raises
     ------
@@ -34,7 +37,7 @@ def located(config: StudyConfig) -> StudyConfig:
         ) from error
     place = locate_source(source)
     return _changed(
-        config,
+        with_groups_read(config),
         folder=_absolute(folder),
         source=source if place is None else os.fspath(_absolute(place)),
         uri=uri if uri is None else _absolute_uri(uri),

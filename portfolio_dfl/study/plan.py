@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
@@ -36,12 +37,25 @@ class LedgerRule:
         section = config.backtest
         return cls(section.cost_rate, section.fixed_cost, section.lag)
 
-    def keep(self, targets: pd.DataFrame, returns: pd.DataFrame, name: str = "") -> Ledger:
-        """The books of target weights at these returns."""
+    def keep(
+        self,
+        targets: pd.DataFrame,
+        returns: pd.DataFrame,
+        name: str = "",
+        *,
+        start: Sequence[float] | None = None,
+    ) -> Ledger:
+        """The books of target weights at these returns, opened with the weights ``start``, or equal ones."""
         from portfolio_dfl.backtest import run_ledger
 
         return run_ledger(
-            targets, returns, cost_rate=self.cost_rate, fixed_cost=self.fixed_cost, lag=self.lag, name=name
+            targets,
+            returns,
+            cost_rate=self.cost_rate,
+            fixed_cost=self.fixed_cost,
+            lag=self.lag,
+            initial=None if start is None else np.array(start),
+            name=name,
         )
 
 
@@ -110,7 +124,7 @@ def resolve_plan(
     returns = panel.returns
     span = decision_span(config, returns)
     paths = lanes(config.backtest.strategies, config.training.seeds)
-    setting = resolve_setting(config, returns.shape[1], trained=any(lane.trained for lane in paths))
+    setting = resolve_setting(config, list(returns.columns), trained=any(lane.trained for lane in paths))
     return StudyPlan(
         config=config,
         panel=panel,

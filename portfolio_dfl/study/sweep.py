@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.config.sections import AllocationConfig
 from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.execution.process import SharedChange, log_level
-from portfolio_dfl.strategies.setting import build_limits, resolve_setting
+from portfolio_dfl.strategies.limits import build_limits
+from portfolio_dfl.strategies.setting import resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
 from portfolio_dfl.study.places import located
@@ -162,11 +164,11 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     if int(known.index.searchsorted(start)) + 1 < first_decision(config):
         return float("nan")
     tuned = lanes([config.sweep.strategy], config.training.seeds)
-    setting, rule = resolve_setting(config, known.shape[1], trained=True), LedgerRule.of(config)
+    setting, rule = resolve_setting(config, list(known.columns), trained=True), LedgerRule.of(config)
     scores = []
     for lane in tuned:
         task = WalkTask(setting, lane, known, start, end, config.training.retrain_every, rule.lag)
-        book = rule.keep(take_walk(task).targets, known)
+        book = rule.keep(take_walk(task).targets, known, start=setting.start)
         measures = performance(
             book,
             periods_per_year=periods_per_year(config, known),
@@ -229,10 +231,10 @@ def _validation(
             f"decision needs {needed}; use fewer days or a later backtest.start"
         )
     tuned = lanes([config.sweep.strategy], config.training.seeds)
-    setting = resolve_setting(config, returns.shape[1], trained=True)
+    setting = resolve_setting(config, list(returns.columns), trained=True)
     build_trained_policy(setting, tuned[0])  # or no trial could be judged
     for variant in variants:
-        build_limits(variant, returns.shape[1])
+        build_limits(variant.allocation, list(returns.columns))
     return known, known.index[begin], known.index[last]
 
 
@@ -325,7 +327,11 @@ def _digest(config: StudyConfig, known: pd.DataFrame) -> str:
     """What identifies a search: its returns and everything but how many trials it has and where it runs."""
     decisive = config.override(["sweep.trials=1"])
     # A key that did not exist when earlier searches began is left out where it says nothing.
-    unset = {"evaluation": {"periods_per_year"}} if config.evaluation.periods_per_year is None else {}
+    unset: dict[str, set[str]] = {}
+    if config.evaluation.periods_per_year is None:
+        unset["evaluation"] = {"periods_per_year"}
+    allocation, usual = config.allocation, AllocationConfig()
+    unset["allocation"] = {key for key in ("limits", "repair") if getattr(allocation, key) == getattr(usual, key)}
     text = decisive.model_dump_json(exclude={"execution": True, "tracking": True, **unset})
     returns = pd.util.hash_pandas_object(known).to_numpy().tobytes()
     return hashlib.sha256(text.encode() + returns).hexdigest()[:8]

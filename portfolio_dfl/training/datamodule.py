@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import lightning.pytorch as pl
+import torch
 
 from portfolio_dfl.training.decision import DecisionBook
 from portfolio_dfl.training.samples import Samples
@@ -35,12 +36,14 @@ class Batches:
         Consecutive samples with complete labels.
     batch_size : int or None
         Samples a batch; None takes the whole window.
+    initial : sequence of N floats, optional
+        Weights held before the first sample; equal weights by default.
     """
 
-    def __init__(self, samples: Samples, batch_size: int | None) -> None:
+    def __init__(self, samples: Samples, batch_size: int | None, initial: Sequence[float] | None = None) -> None:
         self.samples = samples
         self.batch_size = len(samples) if batch_size is None else batch_size
-        self.book = DecisionBook(samples)
+        self.book = DecisionBook(samples, None if initial is None else torch.tensor(initial, dtype=torch.float64))
 
     def __len__(self) -> int:
         return -(-len(self.samples) // self.batch_size)
@@ -60,12 +63,20 @@ class WindowDataModule(pl.LightningDataModule):
     validation : Samples or None
     batch_size : int or None
         Samples a training batch; None takes the whole window. Validation is always one batch.
+    initial : sequence of N floats, optional
+        Weights held before the first sample of each; equal weights by default.
     """
 
-    def __init__(self, training: Samples, validation: Samples | None, batch_size: int | None) -> None:
+    def __init__(
+        self,
+        training: Samples,
+        validation: Samples | None,
+        batch_size: int | None,
+        initial: Sequence[float] | None = None,
+    ) -> None:
         super().__init__()
-        self.training_batches = Batches(training, batch_size)
-        self.validation_batches = None if validation is None else Batches(validation, None)
+        self.training_batches = Batches(training, batch_size, initial)
+        self.validation_batches = None if validation is None else Batches(validation, None, initial)
 
     def train_dataloader(self) -> Batches:
         return self.training_batches

@@ -66,7 +66,7 @@ def fit_by_gradient(
         callbacks.append(EarlyStopping("validation_loss", patience=settings.patience, check_finite=False))
     fit_quietly(
         module,
-        datamodule=WindowDataModule(training, validation, settings.batch_size),
+        datamodule=WindowDataModule(training, validation, settings.batch_size, model.layer.initial_weights),
         epochs=settings.epochs,
         callbacks=callbacks,
         gradient_clip=settings.gradient_clip,

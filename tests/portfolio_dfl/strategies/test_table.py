@@ -26,7 +26,7 @@ def returns() -> pd.DataFrame:
 def setting(*overrides: str) -> StrategySetting:
     """Of a small problem without a turnover limit, unless an override sets one."""
     texts = ["allocation.turnover_limit=null", "allocation.horizon=2", "forecasting.lookback=5", *overrides]
-    return resolve_setting(StudyConfig().override(texts), ASSETS, trained=True)
+    return resolve_setting(StudyConfig().override(texts), list("abcd"), trained=True)
 
 
 def decision(name: str, returns: pd.DataFrame, *overrides: str) -> np.ndarray:
