@@ -8,8 +8,6 @@ oldest first) to expected returns [B, H, N] of the H days after it. In a configu
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -21,6 +19,7 @@ import torch
 from torch import nn
 
 from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.execution.parts import find_part
 from portfolio_dfl.forecasting import linear, networks
 from portfolio_dfl.forecasting.scaling import ScaledPredictor
 
@@ -106,29 +105,7 @@ def build_predictor(
 
 
 def _resolve(name: str) -> PredictorFactory:
-    if name in PREDICTORS:
-        return PREDICTORS[name]
-    if ":" not in name:
-        raise TrainingError(
-            f"unknown predictor {name!r}; use one of {', '.join(PREDICTORS)}, or 'package.module:Class' for your own"
-        )
-    module, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
-        raise TrainingError(f"predictor {name!r} names no module and class; write 'package.module:Class'")
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)  # as `python -m` does; a console script does not
-    try:
-        found: PredictorFactory = getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
-            raise TrainingError(f"predictor {name!r} cannot be imported: {error}") from error
-        raise PredictorImportError(
-            f"predictor {name!r} cannot be imported: there is no module {error.name} in {here} or on Python's path; "
-            "set PYTHONPATH to the folder that it lies in"
-        ) from error
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise TrainingError(f"predictor {name!r} cannot be imported: {error}") from error
+    found: PredictorFactory = find_part("predictor", name, PREDICTORS, TrainingError, missing=PredictorImportError)
     return found
 
 
