@@ -26,7 +26,7 @@ def doubled(value, scale=2.0):
     return scale * value
 
 
-def maker(scale=3.0):
+def maker(*, scale=3.0):
     return Scaled(scale)
 
 
@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_named_with_what_is_needed(name: str, options: dict
 
 
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
-    with pytest.raises(TrainingError, match="unknown thing 'simple'; use one of plain, or 'package.module:Name'"):
+    with pytest.raises(TrainingError, match=r"unknown thing 'simple'; use one of plain, or 'package\.module:Name'"):
         find_part("thing", "simple", OURS, TrainingError)
 
 
