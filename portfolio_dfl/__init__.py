@@ -39,7 +39,9 @@ if TYPE_CHECKING:
         PerfectForesight,
         RiskParity,
     )
+    from portfolio_dfl.backtest.contribution import contributions
     from portfolio_dfl.backtest.evaluation import performance, performance_table
+    from portfolio_dfl.backtest.tearsheet import drawdown_episodes, tear_sheet
     from portfolio_dfl.config.study import StudyConfig, load_config
     from portfolio_dfl.data.inspection import CheckReport, check_file, check_prices
     from portfolio_dfl.data.panel import PricePanel, build_panel
@@ -169,6 +171,8 @@ __all__ = [
     "check_file",
     "check_prices",
     "compare_study",
+    "contributions",
+    "drawdown_episodes",
     "drift_weights",
     "fetch_snapshot",
     "list_snapshots",
@@ -184,6 +188,7 @@ __all__ = [
     "run_study",
     "show_snapshot",
     "sweep",
+    "tear_sheet",
     "train_study",
 ]
 
@@ -196,7 +201,9 @@ _ROOMS = {
     ),
     "backtest": "Decision Ledger Policy roll run_ledger",
     "backtest.baselines": "BuyAndHold EqualWeight HistoricalMeanVariance MinimumVariance PerfectForesight RiskParity",
+    "backtest.contribution": "contributions",
     "backtest.evaluation": "performance performance_table",
+    "backtest.tearsheet": "drawdown_episodes tear_sheet",
     "config.study": "StudyConfig load_config",
     "data.inspection": "CheckReport check_file check_prices",
     "data.panel": "PricePanel build_panel",
