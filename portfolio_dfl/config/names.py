@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-__all__ = ["Kind", "announce", "one_of", "strategy_names"]
+from portfolio_dfl.execution.parts import is_own
+
+__all__ = ["Kind", "announce", "one_of", "part_name", "strategy_names"]
 
 #: Whether a strategy learns, is a rule that learns nothing, or looks at returns that were not known.
 Kind = Literal["trained", "rule", "hindsight"]
@@ -36,6 +38,20 @@ def one_of(*kinds: Kind) -> Callable[[Any], str]:
 
             *others, last = (repr(name) for name in names)
             expected = f"{', '.join(others)} or {last}"
+            raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+        return value
+
+    return known
+
+
+def part_name(*ours: str) -> Callable[[Any], str]:
+    """A validator that takes these names and ``package.module:Name``, and says which there are."""
+
+    def known(value: Any) -> str:
+        if not isinstance(value, str) or not (value in ours or is_own(value)):
+            from pydantic_core import PydanticCustomError
+
+            expected = f"{', '.join(repr(name) for name in ours)}{' or ' if ours else ''}'package.module:Name'"
             raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
         return value
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PlainValidator, model_validator
 
 from portfolio_dfl.config.limits import LimitsConfig
-from portfolio_dfl.config.names import one_of, strategy_names
+from portfolio_dfl.config.names import one_of, part_name, strategy_names
 from portfolio_dfl.config.section import Choice, Folder, Free, Name, Section, Text, Ticker
 
 __all__ = [
@@ -76,12 +76,13 @@ class DataConfig(Section):
 class CovarianceConfig(Section):
     """How the covariance inside the portfolio problem is estimated, from returns up to the decision date."""
 
-    estimator: Literal["rolling", "ewma", "ledoit_wolf", "oas"] = Field(
-        default="rolling", description="rolling | ewma | ledoit_wolf | oas"
+    estimator: Annotated[str, PlainValidator(part_name("rolling", "ewma", "ledoit_wolf", "oas"))] = Field(
+        default="rolling", description="rolling | ewma | ledoit_wolf | oas | package.module:Name"
     )
     window: int = Field(default=20, ge=2, description="trading days of returns used")
     ridge: float = Field(default=1e-3, ge=0, description="share of the mean variance added to each variance")
     halflife: float = Field(default=20.0, gt=0, description="trading days; ewma only")
+    options: dict[str, Free] = Field(default_factory=dict, description="arguments of an estimator of your own")
 
 
 class AllocationConfig(Section):
@@ -143,7 +144,8 @@ class TrainingConfig(Section):
     realised_window: int = Field(default=20, ge=2, description="trading days of the realised covariance in the loss")
     loss: str | dict[str, float | list[float]] = Field(
         default="decision",
-        description="decision (paper) | regret | net_utility | sharpe | cvar | mse | spo_plus | {loss: weight}",
+        description="decision (paper) | regret | net_utility | sharpe | cvar | mse | spo_plus | package.module:Name | "
+        "{loss: weight}",
     )
     loss_options: dict[str, dict[str, Free]] = Field(default_factory=dict, description="arguments of losses by name")
     two_stage: Literal["gradient", "least_squares"] = Field(

@@ -16,7 +16,7 @@ from typing import Any
 
 from portfolio_dfl.errors import PortfolioError
 
-__all__ = ["build_part", "find_part", "is_own", "own_name"]
+__all__ = ["build_part", "find_part", "is_own", "own_name", "takes_option"]
 
 
 def is_own(name: object) -> bool:
@@ -140,6 +140,14 @@ def build_part(
             f"{kind} {name!r}: {_spelled(method)} takes {inspect.signature(call)}; it is called with ({called})"
         )
     return part
+
+
+def takes_option(factory: Any, name: str) -> bool:
+    """Whether a factory has an argument of this name."""
+    try:
+        return name in inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _made(

@@ -144,12 +144,16 @@ def resolve_setting(config: StudyConfig, assets: Sequence[str], *, trained: bool
     PortfolioError, QPError
         If a name is unknown or values contradict each other.
     """
+    from portfolio_dfl.risk.build import try_covariance
+
     allocation = config.allocation
     part = _trained(config) if trained else None
     limits = build_limits(allocation, assets)
+    covariance = build_estimator(config)
+    try_covariance(covariance, len(assets))
     return StrategySetting(
         assets=tuple(assets),
-        covariance=build_estimator(config),
+        covariance=covariance,
         horizon=allocation.horizon,
         risk_aversion=allocation.risk_aversion,
         turnover_limit=allocation.turnover_limit,
@@ -198,13 +202,13 @@ def _trained(config: StudyConfig) -> TrainedSetting:
 
 def build_estimator(config: StudyConfig) -> CovarianceEstimator:
     """The covariance estimator that the configuration names."""
-    from portfolio_dfl.risk import OAS, EWMACovariance, LedoitWolf, RollingCovariance
+    from portfolio_dfl.risk.build import build_covariance
 
     section = config.covariance
-    if section.estimator == "ewma":
-        return EWMACovariance(section.window, section.halflife, section.ridge)
-    if section.estimator == "ledoit_wolf":
-        return LedoitWolf(section.window)
-    if section.estimator == "oas":
-        return OAS(section.window)
-    return RollingCovariance(section.window, section.ridge)
+    return build_covariance(
+        section.estimator,
+        window=section.window,
+        ridge=section.ridge,
+        halflife=section.halflife,
+        options=section.options,
+    )

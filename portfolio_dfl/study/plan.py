@@ -125,19 +125,32 @@ def resolve_plan(
     span = decision_span(config, returns)
     paths = lanes(config.backtest.strategies, config.training.seeds)
     setting = resolve_setting(config, list(returns.columns), trained=any(lane.trained for lane in paths))
+    policies = {lane: build_trained_policy(setting, lane) for lane in paths if lane.trained}
+    _try_own_losses(policies, returns.loc[: span.dates[0]])
     return StudyPlan(
         config=config,
         panel=panel,
         span=span,
         lanes=paths,
         setting=setting,
-        policies={lane: build_trained_policy(setting, lane) for lane in paths if lane.trained},
+        policies=policies,
         retrain_every=config.training.retrain_every,
         ledger=LedgerRule.of(config),
         evaluation=config.evaluation,
         periods_per_year=periods_per_year(config, returns),
         execution=config.execution if execution is None else execution,
     )
+
+
+def _try_own_losses(policies: Mapping[Lane, PredictOptimisePolicy], history: pd.DataFrame) -> None:
+    """Ask losses of the user's own once, at the first retraining: one that does not fit is heard of now."""
+    if not policies:
+        return
+    from portfolio_dfl.training.trial import has_own_loss, try_loss
+
+    planner = next((policy for policy in policies.values() if has_own_loss(policy.settings.loss)), None)
+    if planner is not None:
+        try_loss(planner.task(history))
 
 
 def periods_per_year(config: StudyConfig, returns: pd.DataFrame) -> float:

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.config.sections import AllocationConfig
 from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
@@ -55,6 +54,9 @@ _FIXED = {
     "tracking": "it changes no number",
     "sweep": "it is the search itself",
 }
+
+# Keys that did not exist when earlier searches began: they are left out of a search's name where they say nothing.
+_NEWER = ("evaluation.periods_per_year", "allocation.limits", "allocation.repair", "covariance.options")
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]
 
@@ -326,12 +328,12 @@ def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult
 def _digest(config: StudyConfig, known: pd.DataFrame) -> str:
     """What identifies a search: its returns and everything but how many trials it has and where it runs."""
     decisive = config.override(["sweep.trials=1"])
-    # A key that did not exist when earlier searches began is left out where it says nothing.
+    usual = StudyConfig()
     unset: dict[str, set[str]] = {}
-    if config.evaluation.periods_per_year is None:
-        unset["evaluation"] = {"periods_per_year"}
-    allocation, usual = config.allocation, AllocationConfig()
-    unset["allocation"] = {key for key in ("limits", "repair") if getattr(allocation, key) == getattr(usual, key)}
+    for key in _NEWER:
+        section, _, name = key.partition(".")
+        if getattr(getattr(config, section), name) == getattr(getattr(usual, section), name):
+            unset.setdefault(section, set()).add(name)
     text = decisive.model_dump_json(exclude={"execution": True, "tracking": True, **unset})
     returns = pd.util.hash_pandas_object(known).to_numpy().tobytes()
     return hashlib.sha256(text.encode() + returns).hexdigest()[:8]

@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.execution.parts import is_own
 from portfolio_dfl.scalars import require_number
 from portfolio_dfl.training.decision import Outcome
+from portfolio_dfl.training.own_loss import OwnLoss
 
 __all__ = [
     "LOSSES",
@@ -255,6 +257,9 @@ def build_loss(
 ) -> Loss:
     """Make a loss from its name, or a mixture from ``{name: weight}`` or ``{name: [start, end]}``.
 
+    A name is one of :data:`LOSSES`, or ``package.module:Name`` of your own: a class made with its options, whose
+    objects map an `Outcome` to a scalar tensor, or a function that does and takes the options too.
+
     Parameters
     ----------
     loss : str or mapping
@@ -281,8 +286,13 @@ def build_loss(
 
 
 def _named(name: str, options: Mapping[str, Any]) -> Loss:
+    if is_own(name):
+        return OwnLoss(name, options)
     if name not in LOSSES:
-        raise TrainingError(f"unknown loss {name!r}; use one of {', '.join(LOSSES)}, or a mixture of them")
+        raise TrainingError(
+            f"unknown loss {name!r}; use one of {', '.join(LOSSES)}, or a mixture of them, or 'package.module:Name' "
+            "for your own"
+        )
     try:
         return LOSSES[name](**options)
     except TypeError as error:
