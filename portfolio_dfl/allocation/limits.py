@@ -1,9 +1,8 @@
 """Optional limits and costs of the portfolio layer; each is one object, and any number of them compose.
 
-Bounds of single weights (`BoxLimits`, `BenchmarkBand`), cash and tracking cost are within the native solver's
-structure. Limits that couple weights (`GroupLimits`, `ExposureLimits`, `ActiveShare`) add rows to the standard form,
-which a black box solves. Limits of leverage and of single trades are in `allocation.exposure` and
-`allocation.trading`, that of the tracking error in `allocation.tracking_error`.
+Bounds of single weights (`BoxLimits`, `BenchmarkBand`), cash and tracking cost change numbers of the problem; limits
+that couple weights (`GroupLimits`, `ExposureLimits`, `ActiveShare`) add rows to it. Limits of leverage and of single
+trades are in `allocation.exposure` and `allocation.trading`, that of the tracking error in `allocation.tracking_error`.
 """
 
 from __future__ import annotations
@@ -174,7 +173,7 @@ class Limits:
     @property
     def native(self) -> bool:
         """Whether the compiled solver's structure covers all of them."""
-        return not self.groups and not self.shares and self.gross == np.inf and self.largest_trade is None
+        return self.largest_trade is None
 
 
 class Limit:

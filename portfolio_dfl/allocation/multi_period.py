@@ -15,6 +15,7 @@ from torch.autograd import forward_ad
 
 from dxpp_core.tracing import outside_graphs
 from portfolio_dfl.allocation import black_box
+from portfolio_dfl.allocation.coupling import CouplingRows
 from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
 from portfolio_dfl.allocation.refusals import check_limits, name_element, raise_for_facts
@@ -301,8 +302,7 @@ class MultiPeriodMeanVariance(nn.Module):
         check_limits(self._limits)
         if solver == "native" and not self._limits.native:
             raise AllocationError(
-                "the native solver has no group or active-share limits, nor those of leverage and single trades: "
-                "take solver='auto', or a black box"
+                "the native solver has no limits of single trades: take solver='auto', or a black box"
             )
         self._impact = _charges(self.market_impact)
         self._borrows = _charges(self.borrow_cost) and bool(self._limits.shorted.size)
@@ -312,7 +312,8 @@ class MultiPeriodMeanVariance(nn.Module):
                 f"the native solver has no {' and no '.join(foreign)}: take solver='auto', or a black box"
             )
         self._black_box = "piqp" if solver == "auto" and (foreign or not self._limits.native) else solver
-        self._native = NativeSolver(self._limits.lower, self._limits.upper, self._limits.counted, threads)
+        box = self._limits.lower, self._limits.upper, self._limits.counted
+        self._native = NativeSolver(*box, threads, CouplingRows.collect(self._limits))
         self._form: StandardForm | None = None
 
     def _keep(self, name: str, value: float | Sequence[float] | _Array | Tensor | None) -> None:

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dxpp_core.threads import share
+from portfolio_dfl.allocation.coupling import CouplingRows
 from portfolio_dfl.execution.environment import require_readable_environment
 
 if TYPE_CHECKING:
+    from portfolio_dfl.allocation.kernels.coupling import CouplingFound, Given
     from portfolio_dfl.allocation.kernels.store import Found, Signs
 
 __all__ = ["NativeGradients", "NativeResult", "NativeSolver"]
@@ -44,12 +46,13 @@ def _kernels() -> tuple[Callable[..., int], Callable[..., int]]:
 
 
 @cache
-def _sizes(B: int, K: int, H: int, N: int, keep: bool) -> tuple[int, int, int]:
-    """Numbers of signs, store and scratch."""
+def _sizes(B: int, K: int, H: int, N: int, keep: bool, rows: tuple[int, int]) -> tuple[int, int, int]:
+    """Numbers of signs, store and scratch; ``rows``: how many linear ones and distances there are."""
+    from portfolio_dfl.allocation.kernels.coupling import coupling_scratch_size
     from portfolio_dfl.allocation.kernels.scratch import scratch_size
     from portfolio_dfl.allocation.kernels.store import signs_size, store_size
 
-    return signs_size(B, H, N), store_size(B, H, N, keep), scratch_size(K, H, N)
+    return signs_size(B, H, N), store_size(B, H, N, keep), scratch_size(K, H, N) + coupling_scratch_size(*rows, H, N)
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class NativeResult:
     store: _Array
     kept: bool
     doubtful: int = 0
+    rows: Given | None = None
 
     @property
     def found(self) -> Found:
@@ -75,6 +79,14 @@ class NativeResult:
 
         B, H, N = self.weights.shape
         return view_store(self.store, B, H, N, self.kept)
+
+    @property
+    def coupling(self) -> CouplingFound | None:
+        """Active set and multipliers of the rows that couple weights, as views; None where there are none."""
+        from portfolio_dfl.allocation.kernels.coupling import view_coupling
+
+        B, H, N = self.weights.shape
+        return None if self.rows is None else view_coupling(self.rows, B, H, N)
 
     @property
     def active(self) -> Signs:
@@ -107,12 +119,23 @@ class NativeSolver:
     threads : int, optional
         Threads over the batch. Default: ``NUMBA_NUM_THREADS`` (which joblib sets in its workers), else the CPUs that
         this process may use.
+    rows : CouplingRows, optional
+        Limits that couple the weights of a stage.
     """
 
-    def __init__(self, lower: _Array, upper: _Array, counted: _Array, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        lower: _Array,
+        upper: _Array,
+        counted: _Array,
+        threads: int | None = None,
+        rows: CouplingRows | None = None,
+    ) -> None:
         require_readable_environment()
         self.box = np.stack([lower, upper, counted])
         self.threads = threads
+        self._counts = (0, 0) if rows is None else rows.counts
+        self._rows = None if rows is None else rows.numbers
 
     def _count_threads(self) -> int:
         if self.threads is None:
@@ -120,6 +143,12 @@ class NativeSolver:
 
             self.threads = int(os.environ.get("NUMBA_NUM_THREADS") or cpu_count())
         return self.threads
+
+    def _room(self, numbers: _Array, B: int, H: int, N: int) -> Given:
+        from portfolio_dfl.allocation.kernels.coupling import coupling_size
+
+        size = coupling_size(*self._counts, B, H, N)
+        return *self._counts, numbers, np.zeros(size, np.int8), np.zeros(size)
 
     def solve(
         self,
@@ -150,13 +179,18 @@ class NativeSolver:
         """
         B, H, N = returns.shape
         kept = keep and 8 * B * H * N * N <= KEEP_BYTES
-        signs, store, scratch = _sizes(B, covariance.shape[1], H, N, kept)
+        signs, store, scratch = _sizes(B, covariance.shape[1], H, N, kept, self._counts)
         result = NativeResult(np.empty((B, H, N)), np.empty(signs, np.int8), np.empty(store), kept)
+        if self._rows is not None:
+            result.rows = self._room(self._rows, B, H, N)
         if warm is not None:
             result.weights[:] = warm.weights
             result.signs[:] = warm.signs
             multipliers = B * (2 * H * N + 2 * H)
             result.store[:multipliers] = warm.store[:multipliers]
+            if result.rows is not None and warm.rows is not None:
+                result.rows[3][:] = warm.rows[3]
+                result.rows[4][:] = warm.rows[4]
         arguments = (
             returns,
             covariance,
@@ -170,6 +204,7 @@ class NativeSolver:
             result.weights,
             result.store,
             kept,
+            result.rows,
         )
         result.doubtful = share(_kernels()[0], arguments, B, self.threads or self._count_threads(), scratch)
         return result
@@ -208,6 +243,7 @@ class NativeSolver:
             result.store,
             result.kept,
             returns_only,
+            result.rows,
             gradients.returns,
             gradients.covariance,
             gradients.previous,
@@ -215,6 +251,6 @@ class NativeSolver:
             gradients.turnover,
             gradients.cost,
         )
-        scratch = _sizes(B, covariance.shape[1], H, N, result.kept)[2]
+        scratch = _sizes(B, covariance.shape[1], H, N, result.kept, self._counts)[2]
         share(_kernels()[1], arguments, B, self.threads or self._count_threads(), scratch)
         return gradients

@@ -5,7 +5,8 @@ With stages s = 1…H and N assets a stage, every Newton, polish and sensitivity
     T_s x_s − M_s x_{s−1} − M_{s+1} x_{s+1} + 1 y_s = f_s,    1ᵀx_s = e_s,
     T_s = P_s + diag(d_s) + M_s + M_{s+1},    M_s = diag(m_s) + κ_s γ_s γ_sᵀ    (x_0 = 0, M_{H+1} = 0)
 
-because the turnover variables leave, when they are eliminated, a diagonal plus rank one in w_s − w_{s−1}.
+because the turnover variables leave, when they are eliminated, a diagonal plus rank one in w_s − w_{s−1}. Rows that
+couple the weights of one stage (`coupling`) add terms of rank one to P_s.
 Stages are eliminated in order. What remains of a stage is C_s = S_s⁻¹ − q_s q_sᵀ / σ_s, the inverse of its pivot S_s
 on the plane 1ᵀx = 0, with q_s = S_s⁻¹ 1 and σ_s = 1ᵀq_s; C_s is formed explicitly, because a product with a
 small symmetric matrix is quicker than two triangular solves. Cost: N³ multiplications a stage, memory N².
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dxpp_core.compilation import inner
+from portfolio_dfl.allocation.kernels.coupling import Coupling, add_terms
 from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
 
 __all__ = ["FROZEN", "System", "factor_stages", "new_system", "solve_stages"]
@@ -161,7 +163,7 @@ def _invert_large(S: _Array, C: _Array) -> bool:
 
 
 @inner
-def factor_stages(P: _Array, system: System) -> bool:
+def factor_stages(P: _Array, system: System, coupling: Coupling | None) -> bool:
     """Eliminate the stages of the system above; P is [K, N, N] with K = 1 (the same in all stages) or H.
 
     Returns False when a pivot block is not positive definite.
@@ -212,6 +214,8 @@ def factor_stages(P: _Array, system: System) -> bool:
                 right = strength * gamma[s, i]
                 for k in range(i + 1):
                     S[i, k] += left * gamma[s, k] - right * row[k]
+        if coupling is not None:
+            add_terms(coupling, s, S)
         C_s = C[s]
         good = _invert_small(S, C_s) if N < _LARGE else _invert_large(S, C_s)
         if not good:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from dxpp_core.compilation import compiled, inner
 from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
+from portfolio_dfl.allocation.kernels.coupling import Coupling, Given, new_coupling
+from portfolio_dfl.allocation.kernels.coupling_polish import derive_coupling
 from portfolio_dfl.allocation.kernels.objective import scaled_covariance
 from portfolio_dfl.allocation.kernels.polish import Active, Equalities, assemble_springs, new_equalities, refine
 from portfolio_dfl.allocation.kernels.scratch import new_scratch, slab
@@ -35,10 +37,12 @@ class _Solved(NamedTuple):
 
 
 @inner
-def _load(upstream: _Array, eq: Equalities) -> float:
+def _load(upstream: _Array, b: int, eq: Equalities, coupling: Coupling | None) -> float:
     """Make the upstream the right-hand side, all unknowns zero; returns its largest entry."""
     H, N = upstream.shape
     size = 0.0
+    if coupling is not None:
+        derive_coupling(coupling, b)
     for s in range(H):
         eq.nu[s] = 0.0
         eq.theta[s] = 0.0
@@ -116,6 +120,7 @@ def differentiate_batch(
     store: _Array,
     kept: bool,
     returns_only: bool,
+    given: Given | None,
     grad_returns: _Array,
     grad_covariance: _Array,
     grad_previous: _Array,
@@ -137,20 +142,21 @@ def differentiate_batch(
     P = slab(scratch, covariance.shape[1], N, N)
     own = new_system(scratch, H, N)
     eq = new_equalities(scratch, H, N)
+    coupling = new_coupling(scratch, given, B, H, N)
     for b in range(first, B, stride):
         lam = aversion[b if aversion.shape[0] > 1 else 0]
         solved = _Solved(covariance[b], previous[b], lam, box[2], weights[b], found.facts[b, 8])
         active = Active(of.hold[b], of.trade[b], of.spent[b])
         scaled_covariance(solved.covariance, lam * solved.alpha, P)
         system = own
-        assemble_springs(P, active, own)
+        size = _load(upstream[b], b, eq, coupling)
+        assemble_springs(P, active, own, coupling)
         if kept:
             factor = found.C[b], found.q[b], found.sigma[b]
             system = System(own.d, own.m, own.kappa, own.gamma, *factor, own.S, own.row)
         else:
-            factor_stages(P, own)
-        size = _load(upstream[b], eq)
-        residual = refine(P, active, system, eq, size)
+            factor_stages(P, own, coupling)
+        residual = refine(P, active, system, eq, size, coupling)
         found.facts[b, 9] = residual / size if size > 0.0 else 0.0
         for s in range(H):
             for i in range(N):

@@ -24,6 +24,19 @@ from numpy.typing import NDArray
 
 from dxpp_core.compilation import inner
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, factor_stages, solve_stages
+from portfolio_dfl.allocation.kernels.coupling import Coupling
+from portfolio_dfl.allocation.kernels.coupling_interior import (
+    aim_coupling,
+    assemble_coupling,
+    count_coupling,
+    coupling_product,
+    coupling_residuals,
+    limit_multipliers,
+    move_coupling,
+    push_coupling,
+    recover_coupling,
+    start_coupling,
+)
 from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
 
 __all__ = [
@@ -145,7 +158,7 @@ def count_places(lower: _Array, upper: _Array, H: int) -> int:
 
 
 @inner
-def mark_rows(problem: Problem) -> int:
+def mark_rows(problem: Problem, coupling: Coupling | None) -> int:
     """Mark the rows that exist; return how many (budgets included)."""
     exists = problem.exists
     rows = 0
@@ -163,11 +176,13 @@ def mark_rows(problem: Problem) -> int:
             exists[FALL, s, i] = exists[RISE, s, i]
             for kind in range(4):
                 rows += int(exists[kind, s, i])
+    if coupling is not None:
+        rows += count_coupling(coupling)
     return rows
 
 
 @inner
-def start_point(problem: Problem, point: Point, centre: _Array) -> None:
+def start_point(problem: Problem, point: Point, centre: _Array, coupling: Coupling | None) -> None:
     """Write a point strictly inside all rows wherever w0 allows it, with multipliers that balance its gradient.
 
     The weights walk from w0 towards the middle of the box, spending half of the turnover budget at each stage.
@@ -220,6 +235,8 @@ def start_point(problem: Problem, point: Point, centre: _Array) -> None:
             point.budget_slack[s] = max(tau[s] - total, 0.01 * tau[s])
             point.budget_dual[s] = _START / point.budget_slack[s]
     _start_multipliers(problem, point, centre)
+    if coupling is not None:
+        start_coupling(coupling, w, _START)
 
 
 @inner
@@ -256,7 +273,7 @@ def _start_multipliers(problem: Problem, point: Point, gradient: _Array) -> None
 
 
 @inner
-def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]:
+def residuals(problem: Problem, point: Point, gaps: Gaps, coupling: Coupling | None) -> tuple[float, float]:
     """Write the residuals of the KKT conditions; return the largest primal and the largest dual one."""
     H, N = point.w.shape
     K = problem.P.shape[0]
@@ -264,6 +281,8 @@ def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]
     lower, upper, w0 = problem.lower, problem.upper, problem.w0
     primal = 0.0
     stationarity = 0.0
+    if coupling is not None:
+        primal, stationarity = coupling_residuals(coupling, w)
     for s in range(H):
         P_s = problem.P[s if K > 1 else 0]
         total = 0.0
@@ -287,6 +306,8 @@ def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]
                 value -= dual[RISE, s + 1, i] - dual[FALL, s + 1, i]
             for k in range(N):
                 value += P_s[i, k] * w[s, k]
+            if coupling is not None:
+                value += coupling.force[s, i]
             if lower[i] == upper[i]:
                 value = 0.0
             gaps.w[s, i] = value
@@ -303,7 +324,7 @@ def residuals(problem: Problem, point: Point, gaps: Gaps) -> tuple[float, float]
 
 
 @inner
-def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> None:
+def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps, coupling: Coupling | None) -> None:
     """Write the matrix of the Newton system at this point."""
     H, N = point.w.shape
     inverse, dual = gaps.inverse, point.dual
@@ -329,10 +350,14 @@ def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps) -> Non
                 gaps.give[s, i] = 0.0
         budget = point.budget_dual[s] / point.budget_slack[s]
         system.kappa[s] = budget / (1.0 + budget * give)
+    if coupling is not None:
+        assemble_coupling(coupling, system)
 
 
 @inner
-def _direction(problem: Problem, point: Point, system: System, gaps: Gaps, step: Point) -> None:
+def _direction(
+    problem: Problem, point: Point, system: System, gaps: Gaps, step: Point, coupling: Coupling | None
+) -> None:
     """One Newton step: each product slack · multiplier is asked to fall by ``gaps.target`` or ``budget_target``."""
     H, N = point.w.shape
     rows = problem.places
@@ -358,7 +383,11 @@ def _direction(problem: Problem, point: Point, system: System, gaps: Gaps, step:
             if s + 1 < H:
                 value += h[s + 1, i]
             f[s, i] = value
+    if coupling is not None:
+        push_coupling(coupling, f)
     solve_stages(system, f, gaps.total, step.w, step.nu)
+    if coupling is not None:
+        recover_coupling(coupling, step.w)
     for s in range(H):
         pull = 0.0
         for i in range(N):
@@ -394,9 +423,12 @@ def _longest(value: _Array, move: _Array, worst: float) -> float:
 
 
 @inner
-def mean_product(problem: Problem, point: Point, rows: int) -> float:
+def mean_product(problem: Problem, point: Point, rows: int, coupling: Coupling | None) -> float:
     """Mean of slack · multiplier over the rows that exist."""
-    return _product(problem, point, point, 0.0, 0.0) / rows
+    total = _product(problem, point, point, 0.0, 0.0)
+    if coupling is not None:
+        total += coupling_product(coupling, 0.0, 0.0, False)
+    return total / rows
 
 
 @inner
@@ -415,11 +447,18 @@ def _product(problem: Problem, point: Point, step: Point, primal: float, dual: f
 
 @inner
 def newton_iteration(
-    problem: Problem, point: Point, system: System, gaps: Gaps, step: Point, rows: int, mean: float
+    problem: Problem,
+    point: Point,
+    system: System,
+    gaps: Gaps,
+    step: Point,
+    rows: int,
+    mean: float,
+    coupling: Coupling | None,
 ) -> tuple[bool, float]:
     """One predictor-corrector step from the residuals in ``gaps`` and the mean product; success, and the mean after."""
-    _assemble(problem, point, system, gaps)
-    if not factor_stages(problem.P, system):
+    _assemble(problem, point, system, gaps, coupling)
+    if not factor_stages(problem.P, system, coupling):
         return False, 0.0
     places = problem.places
     slack, dual = point.slack.ravel()[:places], point.dual.ravel()[:places]
@@ -440,14 +479,25 @@ def newton_iteration(
             if corrected == 1 and point.budget_dual[s] > 0.0:
                 correction = step.budget_slack[s] * step.budget_dual[s] - centring
             gaps.budget_target[s] = point.budget_slack[s] * point.budget_dual[s] + correction
-        _direction(problem, point, system, gaps, step)
+        if coupling is not None:
+            aim_coupling(coupling, corrected == 1, centring)
+        _direction(problem, point, system, gaps, step, coupling)
         keep = 1.0 if corrected == 0 else _BOUNDARY
         worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, keep))
+        if coupling is not None:
+            worst = _longest(coupling.slack.ravel(), coupling.dslack.ravel(), worst)
+            worst = _longest(coupling.side_slack.ravel(), coupling.side_dslack.ravel(), worst)
         primal = keep / worst
         worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, keep))
+        if coupling is not None:
+            worst = _longest(coupling.side_dual.ravel(), coupling.side_ddual.ravel(), worst)
+            worst = limit_multipliers(coupling, worst)
         multiplier = keep / worst
         if corrected == 0:
-            centring = (_product(problem, point, step, primal, multiplier) / rows / mean) ** 3 * mean
+            product = _product(problem, point, step, primal, multiplier)
+            if coupling is not None:
+                product += coupling_product(coupling, primal, multiplier, True)
+            centring = (product / rows / mean) ** 3 * mean
     w, u, dw, du = point.w.ravel(), point.u.ravel(), step.w.ravel(), step.u.ravel()
     for i in range(w.shape[0]):
         w[i] += primal * dw[i]
@@ -459,4 +509,6 @@ def newton_iteration(
         point.nu[s] += multiplier * step.nu[s]
         point.budget_slack[s] += primal * step.budget_slack[s]
         point.budget_dual[s] += multiplier * step.budget_dual[s]
-    return True, mean_product(problem, point, rows)
+    if coupling is not None:
+        move_coupling(coupling, primal, multiplier)
+    return True, mean_product(problem, point, rows, coupling)

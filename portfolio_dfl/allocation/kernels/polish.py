@@ -21,6 +21,17 @@ from numpy.typing import NDArray
 
 from dxpp_core.compilation import inner
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, solve_stages
+from portfolio_dfl.allocation.kernels.coupling import Coupling
+from portfolio_dfl.allocation.kernels.coupling_polish import (
+    adjust_coupling,
+    answer_gaps,
+    coupling_gaps,
+    identify_coupling,
+    load_coupling,
+    repair_coupling,
+    spring_coupling,
+    verify_coupling,
+)
 from portfolio_dfl.allocation.kernels.interior_point import FALL, LOWER, RISE, UPPER, Point, Problem
 from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, vector
 
@@ -125,7 +136,7 @@ def new_equalities(scratch: Scratch, H: int, N: int) -> Equalities:
 
 
 @inner
-def identify(problem: Problem, point: Point, active: Active) -> None:
+def identify(problem: Problem, point: Point, active: Active, coupling: Coupling | None) -> None:
     """Read the active set off a primal-dual point: a row is active if its (scaled) multiplier exceeds its slack."""
     H, N = point.w.shape
     slack, dual = point.slack, point.dual
@@ -144,10 +155,12 @@ def identify(problem: Problem, point: Point, active: Active) -> None:
                 sold = dual[FALL, s, i] > slack[FALL, s, i]
                 trade = int(bought) - int(sold)
             active.trade[s, i] = trade
+    if coupling is not None:
+        identify_coupling(coupling)
 
 
 @inner
-def assemble_springs(P: _Array, active: Active, system: System) -> None:
+def assemble_springs(P: _Array, active: Active, system: System, coupling: Coupling | None) -> None:
     """Write the spring matrix of an active set."""
     H, N = active.hold.shape
     K = P.shape[0]
@@ -166,15 +179,19 @@ def assemble_springs(P: _Array, active: Active, system: System) -> None:
                 system.gamma[s, i] = active.trade[s, i]
                 count += 1
         system.kappa[s] = stiffness / count if count > 0 else 0.0
+    if coupling is not None:
+        spring_coupling(coupling, system, stiffness)
 
 
 @inner
-def _gaps(P: _Array, active: Active, system: System, eq: Equalities) -> float:
+def _gaps(P: _Array, active: Active, system: System, eq: Equalities, coupling: Coupling | None) -> float:
     """Write the residuals of the active set's system; return the largest."""
     H, N = eq.x.shape
     K = P.shape[0]
     x, tie, theta, gamma = eq.x, eq.tie, eq.theta, system.gamma
     worst = 0.0
+    if coupling is not None:
+        worst = coupling_gaps(coupling, x)
     # Without branches: multipliers of conditions that do not hold are zero, and so is γ of trades without one.
     for s in range(H):
         P_s = P[s if K > 1 else 0]
@@ -194,6 +211,8 @@ def _gaps(P: _Array, active: Active, system: System, eq: Equalities) -> float:
                 value += tie[s + 1, i] + gamma[s + 1, i] * theta[s + 1]
             for k in range(N):
                 value -= P_s[i, k] * x[s, k]
+            if coupling is not None:
+                value -= coupling.force[s, i]
             value = value if active.hold[s, i] == 0 else 0.0
             eq.right[s, i] = value
             worst = max(worst, abs(value))
@@ -204,7 +223,7 @@ def _gaps(P: _Array, active: Active, system: System, eq: Equalities) -> float:
 
 
 @inner
-def _push(active: Active, system: System, eq: Equalities) -> None:
+def _push(active: Active, system: System, eq: Equalities, coupling: Coupling | None) -> None:
     """Add to the right-hand side what the springs answer to the gaps of their rows."""
     H, N = eq.x.shape
     right = eq.right
@@ -215,20 +234,22 @@ def _push(active: Active, system: System, eq: Equalities) -> None:
             right[s, i] += push
             if s > 0:
                 right[s - 1, i] -= push
+    if coupling is not None:
+        answer_gaps(coupling, right)
     for s in range(H):
         for i in range(N):
             right[s, i] = right[s, i] if active.hold[s, i] == 0 else 0.0
 
 
 @inner
-def refine(P: _Array, active: Active, system: System, eq: Equalities, size: float) -> float:
+def refine(P: _Array, active: Active, system: System, eq: Equalities, size: float, coupling: Coupling | None) -> float:
     """Improve x, ν, tie and θ until the residual is rounding beside ``size`` or stops falling; return it."""
     H, N = eq.x.shape
-    worst = _gaps(P, active, system, eq)
+    worst = _gaps(P, active, system, eq, coupling)
     for _ in range(_ROUNDS):
         if worst <= _ROUNDING * size:
             break
-        _push(active, system, eq)
+        _push(active, system, eq, coupling)
         solve_stages(system, eq.right, eq.gap, eq.dx, eq.dnu)
         for s in range(H):
             eq.nu[s] += eq.dnu[s]
@@ -241,15 +262,17 @@ def refine(P: _Array, active: Active, system: System, eq: Equalities, size: floa
                 eq.tie[s, i] += system.m[s, i] * (change - eq.tie_gap[s, i])
                 spent += system.gamma[s, i] * change
             eq.theta[s] += system.kappa[s] * (spent - eq.theta_gap[s])
+        if coupling is not None:
+            adjust_coupling(coupling, eq.dx)
         before = worst
-        worst = _gaps(P, active, system, eq)
+        worst = _gaps(P, active, system, eq, coupling)
         if not worst < 0.25 * before:
             break
     return worst
 
 
 @inner
-def load_polish(problem: Problem, point: Point, active: Active, eq: Equalities) -> None:
+def load_polish(problem: Problem, point: Point, active: Active, eq: Equalities, coupling: Coupling | None) -> None:
     """Start the active set's system from the solver's point, so that what is not unique stays where it was."""
     H, N = point.w.shape
     for i in range(N):
@@ -269,6 +292,8 @@ def load_polish(problem: Problem, point: Point, active: Active, eq: Equalities) 
             if active.trade[s, i] == 0:
                 eq.tie[s, i] = point.dual[RISE, s, i] - point.dual[FALL, s, i]
             eq.f[s, i] = problem.r[s, i]
+    if coupling is not None:
+        load_coupling(coupling)
     # A trade's cost is linear once its sign is known.
     for s in range(H):
         for i in range(N):
@@ -280,7 +305,7 @@ def load_polish(problem: Problem, point: Point, active: Active, eq: Equalities) 
 
 
 @inner
-def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array) -> Certificate:
+def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array, coupling: Coupling | None) -> Certificate:
     """Check all conditions of optimality; ``pull`` receives the Lagrangian's gradient without bounds' multipliers."""
     H, N = eq.x.shape
     K = problem.P.shape[0]
@@ -289,6 +314,8 @@ def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array) -> Ce
     primal = 0.0
     dual = 0.0
     margin = np.inf
+    if coupling is not None:
+        primal, dual, margin = verify_coupling(coupling, x)
     for s in range(H):
         P_s = problem.P[s if K > 1 else 0]
         total = 0.0
@@ -313,6 +340,8 @@ def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array) -> Ce
             value = eq.nu[s] - eq.f[s, i]
             for k in range(N):
                 value += P_s[i, k] * x[s, k]
+            if coupling is not None:
+                value += coupling.force[s, i]
             if trade == 0:
                 value += eq.tie[s, i]
             elif trade != 2:
@@ -347,13 +376,17 @@ def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array) -> Ce
 
 
 @inner
-def repair(problem: Problem, active: Active, eq: Equalities, pull: _Array, tolerance: float) -> int:
+def repair(
+    problem: Problem, active: Active, eq: Equalities, pull: _Array, tolerance: float, coupling: Coupling | None
+) -> int:
     """Flip every decision of the active set that its own solution contradicts; return how many were flipped.
 
     ``pull`` is what `verify` wrote.
     """
     H, N = eq.x.shape
     flips = 0
+    if coupling is not None:
+        flips += repair_coupling(coupling, eq.x, tolerance)
     for s in range(H):
         turnover = 0.0
         for i in range(N):

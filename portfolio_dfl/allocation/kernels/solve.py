@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from dxpp_core.compilation import compiled, inner
 from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
+from portfolio_dfl.allocation.kernels.coupling import Coupling, Given, new_coupling
+from portfolio_dfl.allocation.kernels.coupling_polish import leave_coupling, warm_coupling
 from portfolio_dfl.allocation.kernels.interior_point import (
     FALL,
     RISE,
@@ -176,27 +178,41 @@ def _scale(given: _Given, P: _Array, r: _Array, c: _Array, S: _Array) -> tuple[i
 
 @inner
 def _polish(
-    problem: Problem, point: Point, active: Active, system: System, eq: Equalities, pull: _Array
+    problem: Problem,
+    point: Point,
+    active: Active,
+    system: System,
+    eq: Equalities,
+    pull: _Array,
+    coupling: Coupling | None,
 ) -> Certificate:
     """Solve for the active set, repair it while that helps, and certify; the factor is left in ``system``."""
     certificate = Certificate(np.inf, np.inf, np.inf, 0.0)
     for attempt in range(_REPAIRS + 1):
-        assemble_springs(problem.P, active, system)
-        if not factor_stages(problem.P, system):
+        assemble_springs(problem.P, active, system, coupling)
+        if not factor_stages(problem.P, system, coupling):
             return Certificate(np.inf, np.inf, np.inf, 0.0)
-        load_polish(problem, point, active, eq)
-        refine(problem.P, active, system, eq, 1.0)
-        certificate = verify(problem, active, eq, pull)
+        load_polish(problem, point, active, eq, coupling)
+        refine(problem.P, active, system, eq, 1.0, coupling)
+        certificate = verify(problem, active, eq, pull, coupling)
         worst = max(certificate.stationarity, certificate.primal, certificate.dual)
         if worst <= _TOLERANCE or attempt == _REPAIRS or not worst < 1e3:
             break
-        if repair(problem, active, eq, pull, 0.1 * _TOLERANCE) == 0:
+        if repair(problem, active, eq, pull, 0.1 * _TOLERANCE, coupling) == 0:
             break
     return certificate
 
 
 @inner
-def _load_warm(b: int, problem: Problem, units: _Units, earlier: _Results, point: Point, active: Active) -> None:
+def _load_warm(
+    b: int,
+    problem: Problem,
+    units: _Units,
+    earlier: _Results,
+    point: Point,
+    active: Active,
+    coupling: Coupling | None,
+) -> None:
     """Take active set and multipliers from an earlier solution (unscaled)."""
     signs, found = earlier.signs, earlier.found
     alpha = units.alpha
@@ -211,6 +227,8 @@ def _load_warm(b: int, problem: Problem, units: _Units, earlier: _Results, point
             point.w[s, i] = earlier.weights[b, s, i]
             point.dual[RISE, s, i] = alpha * max(found.pressure[b, s, i], 0.0)
             point.dual[FALL, s, i] = alpha * max(-found.pressure[b, s, i], 0.0)
+    if coupling is not None:
+        warm_coupling(coupling, b, alpha)
 
 
 @inner
@@ -224,6 +242,7 @@ def _leave(
     pull: _Array,
     certificate: Certificate,
     results: _Results,
+    coupling: Coupling | None,
 ) -> None:
     """Leave the polished point behind, in the units of the given problem, with its certificate and active set."""
     weights, signs, found = results.weights, results.signs, results.found
@@ -253,6 +272,8 @@ def _leave(
             found.pull[b, s, i] = pull[s, i] / alpha if active.hold[s, i] != 0 else 0.0
             signs.hold[b, s, i] = active.hold[s, i]
             signs.trade[b, s, i] = kind
+    if coupling is not None:
+        leave_coupling(coupling, b, alpha)
 
 
 @inner
@@ -283,6 +304,7 @@ def solve_batch(
     weights: _Array,
     store: _Array,
     keep: bool,
+    given_rows: Given | None,
     numbers: _Array,
 ) -> int:
     """Solve instances of a batch (see `native.NativeSolver` for the meaning and shapes of the arrays).
@@ -308,6 +330,7 @@ def solve_batch(
     active = new_active(H, N)
     eq = new_equalities(scratch, H, N)
     pull = matrix(scratch, H, N)
+    coupling = new_coupling(scratch, given_rows, B, H, N)
     places = count_places(lower, upper, H)
     doubtful = 0
     for b in range(first, B, stride):
@@ -328,34 +351,34 @@ def solve_batch(
         level = np.inf
         trigger = _FIRST_TRY
         best = np.inf
-        rows = mark_rows(problem)
+        rows = mark_rows(problem, coupling)
         iterations = 0
         tries = 0
         # Round 0 tries the active set of a warm start; the solver's own point starts when that does not settle it.
         for attempt in range(0 if warm else 1, _ROUNDS):
             finished = False
             if attempt == 0:
-                _load_warm(b, problem, units, results, point, active)
+                _load_warm(b, problem, units, results, point, active, coupling)
             else:
                 if attempt == 1:
-                    start_point(problem, point, centre)
-                    level = mean_product(problem, point, rows)
+                    start_point(problem, point, centre, coupling)
+                    level = mean_product(problem, point, rows, coupling)
                 else:
-                    going, level = newton_iteration(problem, point, system, gaps, step, rows, level)
+                    going, level = newton_iteration(problem, point, system, gaps, step, rows, level, coupling)
                     iterations += 1
                     finished = not going or not level < 1e10
-                primal, dual = residuals(problem, point, gaps)
+                primal, dual = residuals(problem, point, gaps, coupling)
                 finished = finished or (level < 1e-13 and max(primal, dual) < 1e-9)
                 if not finished and not (level < trigger and dual < 1e-3 and primal < 1e-6):
                     continue
-                identify(problem, point, active)
+                identify(problem, point, active, coupling)
                 trigger = 0.03 * level
-            certificate = _polish(problem, point, active, system, eq, pull)
+            certificate = _polish(problem, point, active, system, eq, pull, coupling)
             worst = max(certificate.stationarity, certificate.primal, certificate.dual)
             tries += 1
             if worst < best:
                 best = worst
-                _leave(b, problem, given, units, active, eq, pull, certificate, results)
+                _leave(b, problem, given, units, active, eq, pull, certificate, results, coupling)
                 if keep:
                     _leave_factor(b, system, results.found)
             if best <= _TOLERANCE or finished:

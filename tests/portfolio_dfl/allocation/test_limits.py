@@ -19,6 +19,7 @@ from portfolio_dfl.allocation import (
     Limit,
     MultiPeriodMeanVariance,
     TrackingCost,
+    TradeLimits,
     append_cash,
 )
 from portfolio_dfl.errors import AllocationError
@@ -191,8 +192,8 @@ def test_costs_and_turnover_limits_may_be_arrays(instances: Any) -> None:
 
 
 def test_the_native_solver_names_limits_it_does_not_have() -> None:
-    with pytest.raises(AllocationError, match="group or active-share"):
-        MultiPeriodMeanVariance(5, 2, limits=[GroupLimits((0, 1), upper=0.5)], solver="native")
+    with pytest.raises(AllocationError, match="single trades"):
+        MultiPeriodMeanVariance(5, 2, limits=[TradeLimits(0.1)], solver="native")
 
 
 def test_held_weights_outside_the_limits_need_turnover_enough(instances: Any) -> None:
