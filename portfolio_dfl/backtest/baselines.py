@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from portfolio_dfl.backtest.constrained import FirstStep
 from portfolio_dfl.backtest.frames import equal_weights, require_returns
 from portfolio_dfl.backtest.risk_budget import equal_risk_weights
+from portfolio_dfl.data.returns import compounded
 from portfolio_dfl.errors import BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
-from portfolio_dfl.scalars import require_number
+from portfolio_dfl.scalars import require_number, require_whole
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.limits import Limit
@@ -81,6 +82,9 @@ class PlanPolicy(_NothingToLearn):
     ----------
     horizon, risk_aversion, turnover_limit, limits, transaction_cost, solver, assets
         Of the portfolio layer, as for the strategies that learn; ``inf`` is no turnover limit.
+    stage : int
+        Rows of returns that one stage of the plan is long: forecasts are of the returns compounded over it, and the
+        covariance of one stage's return is ``stage`` times that of a row's.
     """
 
     horizon: int = 1
@@ -90,10 +94,12 @@ class PlanPolicy(_NothingToLearn):
     transaction_cost: float = 0.0
     solver: str = "auto"
     assets: Sequence[str] | None = None
+    stage: int = 1
 
     def __post_init__(self) -> None:
         if self.horizon < 1:
-            raise BacktestError(f"horizon must be at least 1 day, got {self.horizon}")
+            raise BacktestError(f"horizon must be at least 1 stage, got {self.horizon}")
+        require_whole(BacktestError, "stage", self.stage, 1)
         self._first_step = FirstStep(
             risk_aversion=self.risk_aversion,
             turnover_limit=self.turnover_limit,
@@ -104,7 +110,7 @@ class PlanPolicy(_NothingToLearn):
         )
 
     def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray] | None:
-        """Expected returns [H, N] of the days ahead and their covariance [N, N]; None where no day is left."""
+        """Expected returns [H, N] of the stages ahead and the covariance [N, N] of one; None where no day is left."""
         raise NotImplementedError
 
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray | None:
@@ -134,7 +140,7 @@ class MinimumVariance(PlanPolicy):
     def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
         """No return is expected; the covariance is that of the last window."""
         covariance = self.covariance(_recent(history, self.covariance.window))
-        return np.zeros((self.horizon, len(covariance))), covariance
+        return np.zeros((self.horizon, len(covariance))), covariance * self.stage
 
 
 @dataclass
@@ -176,6 +182,8 @@ class RiskParity(_NothingToLearn):
 class HistoricalMeanVariance(PlanPolicy):
     """The study's mean-variance plan with the mean of past returns as the forecast of every day ahead.
 
+    Over a stage it compounds, which is the mean of the stage's return if days do not depend on each other.
+
     Parameters
     ----------
     covariance : CovarianceEstimator
@@ -196,10 +204,11 @@ class HistoricalMeanVariance(PlanPolicy):
             raise BacktestError(f"mean_window must be at least 1 return, got {self.mean_window}")
 
     def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
-        """The mean of the last ``mean_window`` returns for each day; the covariance of the last window."""
+        """The mean of the last ``mean_window`` returns for every day; the covariance of the last window."""
         covariance = self.covariance(_recent(history, self.covariance.window))
         mean = _recent(history, self.mean_window).mean(axis=0)
-        return np.tile(mean, (self.horizon, 1)), covariance
+        expected = mean if self.stage == 1 else np.power(1.0 + mean, self.stage) - 1.0
+        return np.tile(expected, (self.horizon, 1)), covariance * self.stage
 
 
 @dataclass
@@ -207,7 +216,8 @@ class PerfectForesight(PlanPolicy):
     """The same plan with the returns and the covariance that came true: a ceiling, not a strategy.
 
     It alone looks ahead, which ``foresight`` says. Where fewer days than the horizon are left the plan is as
-    long as they are; the realised covariance then takes the last ``window`` returns there are.
+    long as they are, in whole stages, or one that is cut short; the realised covariance then takes the last
+    ``window`` returns there are.
 
     Parameters
     ----------
@@ -240,11 +250,13 @@ class PerfectForesight(PlanPolicy):
         if today not in self.returns.index:
             raise BacktestError(f"perfect foresight was not given the returns around {today.date()}")
         after = int(self.returns.index.searchsorted(today)) + 1
-        ahead = self._values[after : after + self.horizon]
-        if len(ahead) == 0:
+        days = self._values[after : after + self.horizon * self.stage]
+        if len(days) == 0:
             return None
+        length = min(self.stage, len(days))
+        ahead = compounded(days, length)[::length]
         last = min(after + self.realised.window, len(self._values))
-        return ahead, self.realised(self._values[last - self.realised.window : last])
+        return ahead, self.realised(self._values[last - self.realised.window : last]) * length
 
 
 def _recent(history: pd.DataFrame, window: int) -> FloatArray:

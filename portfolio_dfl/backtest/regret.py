@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.backtest.constrained import FirstStep
 from portfolio_dfl.backtest.ledger import Ledger
+from portfolio_dfl.data.returns import compounded
 from portfolio_dfl.errors import AllocationError, BacktestError
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance, covariance_pieces
 
@@ -32,6 +33,8 @@ def decision_regret(
     limits: Sequence[Limit] = (),
     realised: CovarianceEstimator | None = None,
     solver: str = "auto",
+    stage: int = 1,
+    decisions: pd.DatetimeIndex | None = None,
 ) -> pd.DataFrame:
     """Realised loss of every day's weights, above the least loss that was possible from what was held.
 
@@ -39,6 +42,9 @@ def decision_regret(
     return r and the covariance Σ realised from that day on. The best weights know both and obey the same
     rules: long only, fully invested, ‖w − held‖₁ ≤ turnover limit, limits of weights. Costs are left out on both
     sides.
+
+    Where a decision is for a stage of several days, and is not taken every day, name both: a decision is then judged
+    once, by the return compounded over the stage and its covariance, that of a day times the stage's days.
 
     Parameters
     ----------
@@ -57,6 +63,10 @@ def decision_regret(
         of 20 days, as in the labels of training.
     solver : str
         Solver of the portfolio layer.
+    stage : int
+        Days of one stage.
+    decisions : DatetimeIndex, optional
+        Days of the ledger that are judged, those that open with a decision's trade; all by default.
 
     Returns
     -------
@@ -79,15 +89,23 @@ def decision_regret(
         raise BacktestError("the ledger and the returns are not for the same assets in the same order")
     first_step = FirstStep(risk_aversion=risk_aversion, turnover_limit=turnover_limit, limits=limits, solver=solver)
     pieces, first = [], 0
+    stages = pd.DataFrame(
+        compounded(returns.to_numpy(dtype=np.float64), stage),
+        index=returns.index[: max(len(returns) - stage + 1, 0)],
+        columns=returns.columns,
+    )
+    judged = ledger.weights.index.intersection(stages.index)
+    if decisions is not None:
+        judged = judged.intersection(decisions)
     for piece in covariance_pieces(returns, estimator):
         # The window whose last return is the k-th of the path starts with the k-th return.
         starts = returns.index[first : first + len(piece.dates)]
         first += len(piece.dates)
-        days = ledger.weights.index.intersection(starts)
+        days = judged.intersection(starts)
         if len(days) == 0:
             continue
-        covariance = piece.covariance[starts.get_indexer(days)]
-        realised_returns = returns.loc[days].to_numpy(dtype=np.float64)
+        covariance = piece.covariance[starts.get_indexer(days)] * stage
+        realised_returns = stages.loc[days].to_numpy(dtype=np.float64)
         weights = ledger.weights.loc[days].to_numpy(dtype=np.float64)
         held = weights - ledger.trades.loc[days].to_numpy(dtype=np.float64)
         best = _best_weights(first_step, realised_returns, covariance, held)
@@ -95,7 +113,9 @@ def decision_regret(
         best_loss = _loss(best, realised_returns, covariance, risk_aversion)
         pieces.append(pd.DataFrame({"loss": loss, "best_loss": best_loss, "regret": loss - best_loss}, index=days))
     if not pieces:
-        raise BacktestError(f"no day has the {estimator.window} returns after it that its realised covariance needs")
+        raise BacktestError(
+            f"no decision has the {max(estimator.window, stage)} returns after it that its regret needs"
+        )
     table = pd.concat(pieces).dropna()
     if table.empty:
         raise AllocationError("on no day can weights within the limits be reached from those held")

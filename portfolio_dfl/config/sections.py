@@ -88,7 +88,12 @@ class CovarianceConfig(Section):
 class AllocationConfig(Section):
     """The multi-period mean-variance problem."""
 
-    horizon: int = Field(default=5, ge=1, description="trading days planned ahead, H")
+    horizon: int = Field(default=5, ge=1, description="stages planned ahead, H")
+    stage: int = Field(
+        default=1,
+        ge=1,
+        description="trading days (rows of prices) of one stage: returns compound over them, costs and τ count once",
+    )
     risk_aversion: float = Field(default=10.0, gt=0, description="λ")
     turnover_limit: Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]] | None = Field(
         default=0.2, description="τ, L1 distance between consecutive weights; one for each stage; null: no limit"

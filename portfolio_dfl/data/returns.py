@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["why_not_returns"]
+__all__ = ["compounded", "why_not_returns"]
 
 # Typical |r| of a day that no asset has: of thousands of stocks, funds and coins the wildest move by some 5 %.
 _LARGEST_TYPICAL = 0.12
@@ -19,6 +19,19 @@ _LARGEST_TYPICAL = 0.12
 _FEW_ROWS, _LARGEST_OF_FEW, _LARGEST_OF_ONE = 30, 0.5, 5.0
 # That many rows without a fall, at values above a day's, are levels.
 _ROWS_WITHOUT_A_FALL, _LARGEST_INTEREST = 30, 0.02
+
+
+def compounded(returns: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """Simple returns over every ``length`` consecutive rows of [T, N], [T − length + 1, N]; NaN where one of them is.
+
+    With ``length`` 1 they are the returns themselves.
+    """
+    if length == 1:
+        return returns
+    if len(returns) < length:
+        return np.empty((0, returns.shape[1]))
+    grown: NDArray[np.float64] = np.lib.stride_tricks.sliding_window_view(1.0 + returns, length, axis=0).prod(axis=-1)
+    return grown - 1.0
 
 
 def why_not_returns(returns: pd.DataFrame) -> str | None:

@@ -2,7 +2,8 @@
 
 A predictor is any ``nn.Module`` made by ``factory(n_assets, lookback, horizon, **options)`` whose
 ``forward`` maps features [B, lookback, N] (simple daily returns up to and including the decision date,
-oldest first) to expected returns [B, H, N] of the H days after it. In a configuration that is
+oldest first) to expected returns [B, H, N] of the H stages after it, a day each
+unless ``allocation.stage`` says otherwise. In a configuration that is
 ``forecasting.predictor: package.module:Class``, found on Python's path or in the working directory.
 """
 
@@ -58,14 +59,15 @@ class PredictorSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
     scaled: bool = True
 
-    def build(self, n_assets: int, lookback: int, horizon: int) -> nn.Module:
-        """Make a fresh predictor; random initial values come from torch's global generator."""
+    def build(self, n_assets: int, lookback: int, horizon: int, stage: int = 1) -> nn.Module:
+        """Make a fresh predictor of stages of so many days; random initial values come from torch's generator."""
         return build_predictor(
             self.factory,
             n_assets=n_assets,
             lookback=lookback,
             horizon=horizon,
             scaled=self.scaled,
+            stage=stage,
             **self.options,
         )
 
@@ -83,9 +85,10 @@ def build_predictor(
     lookback: int,
     horizon: int,
     scaled: bool = True,
+    stage: int = 1,
     **options: Any,
 ) -> nn.Module:
-    """Make a float64 predictor of `horizon` days for `n_assets` assets from `lookback` days.
+    """Make a float64 predictor of `horizon` stages, `stage` days each, for `n_assets` assets from `lookback` days.
 
     Raises
     ------
@@ -101,7 +104,7 @@ def build_predictor(
         raise TrainingError(f"predictor {factory!r} made a {type(core).__name__}, not a torch.nn.Module")
     predictor = core.double()
     _require_shape(predictor, factory, n_assets, lookback, horizon)
-    return ScaledPredictor(predictor, n_assets) if scaled else predictor
+    return ScaledPredictor(predictor, n_assets, stage) if scaled else predictor
 
 
 def _resolve(name: str) -> PredictorFactory:

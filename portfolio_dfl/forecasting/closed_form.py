@@ -45,7 +45,7 @@ def fit_least_squares(predictor: nn.Module, features: Tensor, targets: Tensor, *
         raise TrainingError(f"ridge must be at least 0, got {ridge}")
     if isinstance(predictor, ScaledPredictor):
         features = (features - predictor.mean) / predictor.deviation
-        targets = targets / predictor.deviation
+        targets = targets / predictor.unit
     model = Ridge(alpha=ridge) if ridge > 0 else LinearRegression()
     model.fit(core.design(features).numpy(), targets.flatten(1).numpy())
     with torch.no_grad():

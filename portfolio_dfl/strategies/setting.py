@@ -45,6 +45,8 @@ class StrategySetting:
         Tickers.
     covariance : CovarianceEstimator
         Of the portfolio problem, from returns up to the decision.
+    stage : int
+        Trading days of one stage of the plan.
     horizon, risk_aversion, turnover_limit, transaction_cost, limits, solver
         Of the portfolio problem, see :class:`~portfolio_dfl.allocation.MultiPeriodMeanVariance`.
     start : tuple of N floats, or None
@@ -64,6 +66,7 @@ class StrategySetting:
     assets: tuple[str, ...]
     covariance: CovarianceEstimator
     horizon: int
+    stage: int
     risk_aversion: float
     turnover_limit: float | list[float] | None
     transaction_cost: float
@@ -109,6 +112,7 @@ class StrategySetting:
         """The same problem as arguments of rules that plan."""
         return {
             "horizon": self.horizon,
+            "stage": self.stage,
             "risk_aversion": self.risk_aversion,
             "turnover_limit": np.inf if self.turnover_limit is None else self.turnover_limit,
             "limits": self.limits,
@@ -125,6 +129,7 @@ class StrategySetting:
             **vars(self.trained),
             "lookback": self.lookback,
             "realised_window": self.realised_window,
+            "stage": self.stage,
         }
 
 
@@ -155,6 +160,7 @@ def resolve_setting(config: StudyConfig, assets: Sequence[str], *, trained: bool
         assets=tuple(assets),
         covariance=covariance,
         horizon=allocation.horizon,
+        stage=allocation.stage,
         risk_aversion=allocation.risk_aversion,
         turnover_limit=allocation.turnover_limit,
         transaction_cost=allocation.transaction_cost,

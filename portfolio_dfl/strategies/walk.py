@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.data.returns import compounded
 from portfolio_dfl.strategies.table import Lane, build_policy
 
 if TYPE_CHECKING:
@@ -165,12 +166,13 @@ def window_metrics(window: TrainedWindow) -> dict[str, float]:
 
 
 def _squared_errors(policy: PredictOptimisePolicy, returns: pd.DataFrame) -> pd.Series[float]:
+    stage = policy.stage
     values = returns.to_numpy(dtype=np.float64)
     dates = pd.DatetimeIndex(returns.index)
     errors = {}
     for date, forecast in policy.forecasts.items():
         after = int(dates.searchsorted(date)) + 1
-        realised = values[after : after + len(forecast)]
+        realised = compounded(values[after : after + len(forecast) * stage], stage)[::stage]
         if len(realised) == len(forecast):
             errors[date] = float(np.square(forecast - realised).mean())
     return pd.Series(errors, index=pd.DatetimeIndex(list(errors)), dtype=np.float64)

@@ -70,12 +70,12 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
             f"the first decision needs {needed} returns before it and one after it, the data have {len(days)}; "
             f"most of them for {_largest_need(config)}: lower it, or use more data"
         )
-    ahead = {"allocation.horizon": config.allocation.horizon}
+    ahead = _plan_length(config)
     if any(find_strategy(name).kind == "hindsight" for name in config.backtest.strategies):
         ahead["training.realised_window"] = config.training.realised_window
     for key, length in ahead.items():
         if length > len(days):
-            raise ConfigError(f"{key} of {length} days is longer than the data, {counted(len(days), 'return')}")
+            raise ConfigError(f"{key} of {length} rows is longer than the data, {counted(len(days), 'return')}")
     first = needed - 1
     if config.backtest.start is not None:
         first = int(days.searchsorted(pd.Timestamp(config.backtest.start)))
@@ -107,6 +107,7 @@ def first_decision(config: StudyConfig) -> int:
         covariance_window=window,
         horizon=config.allocation.horizon,
         realised_window=training.realised_window,
+        stage=config.allocation.stage,
     )
 
 
@@ -118,6 +119,13 @@ def _averages_the_past(config: StudyConfig) -> bool:
     return any(find_strategy(name).averages_lookback for name in config.backtest.strategies)
 
 
+def _plan_length(config: StudyConfig) -> dict[str, int]:
+    """Rows that the plan reaches ahead, under the settings that say so."""
+    allocation = config.allocation
+    name = "allocation.horizon" if allocation.stage == 1 else "allocation.horizon · allocation.stage"
+    return {name: allocation.horizon * allocation.stage}
+
+
 def _largest_need(config: StudyConfig) -> str:
     """The setting that asks for the most returns before the first decision, with its value."""
     needs = {"covariance.window": config.covariance.window}
@@ -127,7 +135,7 @@ def _largest_need(config: StudyConfig) -> str:
         needs |= {
             "training.samples": config.training.samples,
             "training.realised_window": config.training.realised_window,
-            "allocation.horizon": config.allocation.horizon,
+            **_plan_length(config),
         }
     key = max(needs, key=needs.__getitem__)
     return f"{key}={needs[key]}"

@@ -56,7 +56,13 @@ _FIXED = {
 }
 
 # Keys that did not exist when earlier searches began: they are left out of a search's name where they say nothing.
-_NEWER = ("evaluation.periods_per_year", "allocation.limits", "allocation.repair", "covariance.options")
+_NEWER = (
+    "evaluation.periods_per_year",
+    "allocation.limits",
+    "allocation.repair",
+    "allocation.stage",
+    "covariance.options",
+)
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]
 

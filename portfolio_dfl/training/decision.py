@@ -64,13 +64,14 @@ class DecisionBook:
 
     The turnover limit ties a decision to the portfolio held before it, and that portfolio is itself the
     policy's earlier decision. Solving the dates one after the other would cost one solve a date; instead
-    the book keeps, for every sample, the first stage of its latest plan, drifted by the next day's return,
-    as what the next sample holds. The first sample always holds the initial weights.
+    the book keeps, for every sample, the first stage of its latest plan, drifted by that stage's return, as
+    what the sample at the stage's end holds: the next decision is taken when the first stage is over. With
+    stages of k days that is the k-th sample after it, and the first k samples hold the initial weights.
 
-    With the whole window as one batch this is the sequential chain solved by fixed-point iteration, one
-    sweep an epoch: after k epochs the first k samples hold exactly what the current policy (of those
-    epochs) led to. With one sample a batch, in order, it is the sequential chain itself. No gradient flows
-    into the weights held.
+    With the whole window as one batch this is the sequential chain (of every k-th sample) solved by
+    fixed-point iteration, one sweep an epoch: after n epochs the first n·k samples hold exactly what the
+    current policy (of those epochs) led to. With one sample a batch, in order, it is the sequential chain
+    itself. No gradient flows into the weights held.
 
     Parameters
     ----------
@@ -84,14 +85,14 @@ class DecisionBook:
         n_assets = samples.n_assets
         equal = torch.full((n_assets,), 1.0 / n_assets, dtype=torch.float64)
         self.held = (equal if initial is None else initial).repeat(len(samples), 1)
-        self._next_returns = samples.future_returns[:, 0]
+        self._first_stage, self._stage = samples.future_returns[:, 0], samples.stage
 
     def record(self, positions: slice, weights: Tensor) -> None:
         """Enter the first-stage weights [B, N] decided for the samples at `positions`."""
-        after = drift_weights(weights.detach(), self._next_returns[positions])
+        after = drift_weights(weights.detach(), self._first_stage[positions])
         start, stop, _ = positions.indices(len(self.held))
-        room = min(stop, len(self.held) - 1) - start
-        self.held[start + 1 : start + 1 + room] = after[:room]
+        room = max(min(stop, len(self.held) - self._stage) - start, 0)
+        self.held[start + self._stage : start + self._stage + room] = after[:room]
 
 
 @dataclass(eq=False)

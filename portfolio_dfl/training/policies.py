@@ -57,6 +57,9 @@ class PredictOptimisePolicy:
     realised_window : int
         Days whose returns make the realised covariance of the loss; with the layer's horizon it sets the
         embargo.
+    stage : int
+        Days of one stage of the plan: forecasts are of the returns compounded over each stage, covariances
+        of one stage's return are `stage` times those of a day's.
     samples : int
         Samples a training uses; with ``expanding`` the least number, and all that are usable are used.
     expanding : bool
@@ -88,6 +91,7 @@ class PredictOptimisePolicy:
         predictor: PredictorSpec | None = None,
         lookback: int = 120,
         realised_window: int = 20,
+        stage: int = 1,
         samples: int = 120,
         expanding: bool = False,
         settings: TrainingSettings | None = None,
@@ -99,6 +103,7 @@ class PredictOptimisePolicy:
         for what, count, least in (
             ("lookback", lookback, 1),
             ("realised_window", realised_window, 2),
+            ("stage", stage, 1),
             ("samples", samples, 1),
             ("seed", seed, 0),
         ):
@@ -108,6 +113,7 @@ class PredictOptimisePolicy:
         self.predictor = PredictorSpec() if predictor is None else predictor
         self.lookback = lookback
         self.realised_window = realised_window
+        self.stage = stage
         self.samples = samples
         self.expanding = expanding
         self.settings = TrainingSettings() if settings is None else settings
@@ -124,6 +130,7 @@ class PredictOptimisePolicy:
             covariance_window=covariance.window,
             horizon=self.horizon,
             realised_window=realised_window,
+            stage=stage,
         )
         self._build()  # a predictor that cannot be built is a mistake to hear of now, not a failed window
         self._adopted: dict[str, TrainedWindow] = {}
@@ -137,7 +144,7 @@ class PredictOptimisePolicy:
     def _build(self, date: pd.Timestamp | None = None) -> DecisionModel:
         """A fresh model; whatever it draws beside its parameters is what the window of that date drew."""
         with reproducible(self.seed if date is None else window_seed(self.seed, date)):
-            return build_model(self.predictor, self.layer, self.lookback, self.risk_scaling)
+            return build_model(self.predictor, self.layer, self.lookback, self.risk_scaling, self.stage)
 
     def task(self, history: pd.DataFrame) -> WindowTask:
         """The training of the last date of `history` [T, N], from returns up to that date.
@@ -164,6 +171,7 @@ class PredictOptimisePolicy:
             horizon=self.horizon,
             realised_window=self.realised_window,
             covariance=(path[0], path[1]),
+            stage=self.stage,
         )
         return WindowTask(
             date=date,
@@ -224,7 +232,7 @@ class PredictOptimisePolicy:
         if len(values) <= self._first_sample:
             raise TrainingError(f"a decision needs {self._first_sample + 1} returns, there are {len(values)}")
         features = torch.from_numpy(values[-self.lookback :].copy())
-        covariance = torch.from_numpy(self.covariance(values[-self.covariance.window :]))
+        covariance = torch.from_numpy(self.covariance(values[-self.covariance.window :])) * self.stage
         model = self._model
         with torch.no_grad():
             forecasts = model.forecast(features.unsqueeze(0))

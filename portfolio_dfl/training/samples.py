@@ -1,8 +1,9 @@
 """Samples over time: features up to a date, labels after it, and when each label is known.
 
 A sample dated t holds what was known at the close of t (features, estimated covariance) and what
-happened next (returns of t+1 … t+H, covariance realised over t+1 … t+W). Its label is complete at t+L,
-L = `label_length` (H, W); a decision at date d may learn from it only if that day is d or earlier.
+happened next (returns of the H stages after t, covariance realised over t+1 … t+W). Stage s covers the k days
+t+(s−1)k+1 … t+sk, k = 1 where a plan has one stage a day. The label is complete at t+L, L = `label_length` (H, W, k);
+a decision at date d may learn from it only if that day is d or earlier.
 `Samples.usable_at` asks the recorded dates, not the settings, so that the embargo holds by construction.
 """
 
@@ -16,24 +17,28 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from portfolio_dfl.data.returns import why_not_returns
+from portfolio_dfl.data.returns import compounded, why_not_returns
 from portfolio_dfl.errors import DataError
 
 __all__ = ["Samples", "build_samples", "label_length", "returns_needed"]
 
 
-def label_length(horizon: int, realised_window: int) -> int:
-    """Number of returns after a sample's date that its label needs: L = max(horizon, realised_window)."""
+def label_length(horizon: int, realised_window: int, stage: int = 1) -> int:
+    """Number of returns after a sample's date that its label needs: L = max(horizon · stage, realised_window)."""
     if horizon < 1:
-        raise DataError(f"horizon must be at least 1 day, got {horizon}")
+        raise DataError(f"horizon must be at least 1 stage, got {horizon}")
     if realised_window < 2:
-        raise DataError(f"realised_window must be at least 2 days for a covariance, got {realised_window}")
-    return max(horizon, realised_window)
+        raise DataError(f"realised_window must be at least 2 returns for a covariance, got {realised_window}")
+    if stage < 1:
+        raise DataError(f"a stage must be at least 1 return long, got {stage}")
+    return max(horizon * stage, realised_window)
 
 
-def returns_needed(samples: int, *, lookback: int, covariance_window: int, horizon: int, realised_window: int) -> int:
+def returns_needed(
+    samples: int, *, lookback: int, covariance_window: int, horizon: int, realised_window: int, stage: int = 1
+) -> int:
     """Number of returns by whose end this many samples have their features, covariances and labels."""
-    return max(lookback, covariance_window) - 1 + samples + label_length(horizon, realised_window)
+    return max(lookback, covariance_window) - 1 + samples + label_length(horizon, realised_window, stage)
 
 
 @dataclass(frozen=True)
@@ -47,13 +52,15 @@ class Samples:
     features : Tensor [S, lookback, N]
         Simple returns of the `lookback` days up to and including t, oldest first.
     future_returns : Tensor [S, H, N]
-        Simple returns of t+1 … t+H; NaN where they are not known yet.
+        Simple returns of the H stages after t, each compounded over its days; NaN where they are not known yet.
     realised_covariance : Tensor [S, N, N]
-        Sample covariance (ddof = 1, daily) of the returns of t+1 … t+W; NaN where not known yet.
+        Sample covariance (ddof = 1) of the returns of t+1 … t+W, times the days of a stage; NaN where not known yet.
     covariance : Tensor [S, N, N]
-        Covariance estimated from returns up to and including t.
+        Covariance estimated from returns up to and including t, times the days of a stage.
     label_end : DatetimeIndex [S]
         Date of the last return the label uses; NaT where the label is incomplete.
+    stage : int
+        Days k of one stage of the plan; covariances of k days are k times those of one, as if days did not correlate.
     """
 
     dates: pd.DatetimeIndex
@@ -62,6 +69,7 @@ class Samples:
     realised_covariance: Tensor
     covariance: Tensor
     label_end: pd.DatetimeIndex
+    stage: int = 1
 
     def __len__(self) -> int:
         return len(self.dates)
@@ -88,6 +96,7 @@ class Samples:
             realised_covariance=self.realised_covariance[part],
             covariance=self.covariance[part],
             label_end=self.label_end[part],
+            stage=self.stage,
         )
 
     def usable_at(self, date: pd.Timestamp) -> Samples:
@@ -129,6 +138,7 @@ def build_samples(
     horizon: int,
     realised_window: int,
     covariance: tuple[pd.DatetimeIndex, np.ndarray],
+    stage: int = 1,
 ) -> Samples:
     """Cut a frame of returns into samples, one for every date that has full features and a covariance.
 
@@ -139,18 +149,21 @@ def build_samples(
     lookback : int
         Days of returns in a sample's features.
     horizon : int
-        Days H the portfolio plans ahead.
+        Stages H the portfolio plans ahead.
     realised_window : int
         Days W after t whose returns make the realised covariance of the loss.
     covariance : (DatetimeIndex [K], ndarray [K, N, N])
-        Estimated covariances by date, each from returns up to its date, as `risk.covariance_path` returns.
+        Estimated covariances of a day's returns by date, each from returns up to its date, as
+        `risk.covariance_path` returns.
+    stage : int
+        Days of one stage.
 
     Raises
     ------
     DataError
         If returns are not finite or no simple returns, dates do not match, or no date has enough history.
     """
-    length = label_length(horizon, realised_window)
+    length = label_length(horizon, realised_window, stage)
     if lookback < 1:
         raise DataError(f"lookback must be at least 1 day, got {lookback}")
     values = np.array(returns.to_numpy(dtype=np.float64))  # a copy: features are views of it
@@ -171,10 +184,11 @@ def build_samples(
         raise DataError(f"covariance has shape {estimated.shape[1:]} a date, but returns have {values.shape[1]} assets")
 
     # Labels that are not complete yet are NaN: padding with NaN rows makes them so without a special case.
-    padded = torch.from_numpy(np.concatenate([values, np.full((length, values.shape[1]), np.nan)]))
+    padded = np.concatenate([values, np.full((length, values.shape[1]), np.nan)])
     windows = torch.from_numpy(values).unfold(0, lookback, 1).transpose(1, 2)
-    after = padded[first + 1 :]
-    future = after.unfold(0, horizon, 1).transpose(1, 2)[:count]
+    after = torch.from_numpy(padded[first + 1 :])
+    stages = torch.from_numpy(compounded(padded[first + 1 :], stage))
+    future = stages.unfold(0, (horizon - 1) * stage + 1, 1)[..., ::stage].transpose(1, 2)[:count]
     realised = after.unfold(0, realised_window, 1).transpose(1, 2)[:count]
     centred = realised - realised.mean(dim=1, keepdim=True)
     label_days = pd.DatetimeIndex(
@@ -184,9 +198,10 @@ def build_samples(
         dates=days[first:],
         features=windows[first - lookback + 1 :],
         future_returns=future,
-        realised_covariance=centred.transpose(1, 2) @ centred / (realised_window - 1),
-        covariance=torch.from_numpy(np.array(estimated, dtype=np.float64)),
+        realised_covariance=centred.transpose(1, 2) @ centred / (realised_window - 1) * stage,
+        covariance=torch.from_numpy(np.array(estimated, dtype=np.float64)) * stage,
         label_end=label_days[first + length : first + length + count],
+        stage=stage,
     )
 
 

@@ -97,11 +97,12 @@ class WindowTask:
         ]
         state = {name: value.numpy() for name, value in sorted((self.initial_state or {}).items())}
         described = (self.predictor.describe(), repr(self.layer), repr(self.settings), self.risk_scaling)
-        return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed)))
+        stage = () if samples.stage == 1 else (samples.stage,)  # keys of old runs know of none
+        return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed, *stage)))
 
     def build_model(self) -> DecisionModel:
         """The untrained decision model of this task."""
-        return build_model(self.predictor, self.layer, self.samples.lookback, self.risk_scaling)
+        return build_model(self.predictor, self.layer, self.samples.lookback, self.risk_scaling, self.samples.stage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +194,16 @@ def train_window(task: WindowTask) -> TrainedWindow:
 
 
 def build_model(
-    predictor: PredictorSpec, layer: MultiPeriodMeanVariance, lookback: int, risk_scaling: bool = False
+    predictor: PredictorSpec,
+    layer: MultiPeriodMeanVariance,
+    lookback: int,
+    risk_scaling: bool = False,
+    stage: int = 1,
 ) -> DecisionModel:
-    """An untrained decision model for the layer's assets and horizon."""
+    """An untrained decision model for the layer's assets and horizon, with stages of that many days."""
     n_assets, horizon = layer.n_assets, layer.horizon
     scaling = LearnedCovarianceScaling(n_assets) if risk_scaling else None
-    return DecisionModel(predictor.build(n_assets, lookback, horizon), layer, scaling)
+    return DecisionModel(predictor.build(n_assets, lookback, horizon, stage), layer, scaling)
 
 
 def load_state(model: DecisionModel, state: Mapping[str, Tensor]) -> None:
