@@ -10,7 +10,8 @@ known at the decision, and for the impact the parabola through the same cost at 
 
     impact / √u₀ · u²,
 
-which asks too little of smaller trades and too much of larger ones. It leaves fixed costs out, and borrow rates.
+which asks too little of smaller trades and too much of larger ones. Short positions cost it their borrow rate for
+the length of a stage. Fixed costs it leaves out.
 The 3/2 power is the square-root law of market impact: Almgren, Thum, Hauptmann and Li (2005), *Direct estimation of
 equity market impact*, Risk 18(7).
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from portfolio_dfl.errors import AllocationError, DataError
 from portfolio_dfl.scalars import require_number
 
-__all__ = ["Charges", "Costs", "Rate", "calendar_years"]
+__all__ = ["Charges", "Costs", "PlanTerms", "Rate", "calendar_years"]
 
 FloatArray = NDArray[np.float64]
 
@@ -37,6 +38,14 @@ Rate: TypeAlias = float | Mapping[str, float]
 
 # Interest and borrow fees accrue by the calendar, actual days over 365.
 DAYS_A_YEAR = 365.0
+
+
+class PlanTerms(TypedDict):
+    """Costs as :class:`~portfolio_dfl.allocation.MultiPeriodMeanVariance` takes them, numbers or arrays [N]."""
+
+    transaction_cost: float | FloatArray
+    market_impact: float | FloatArray
+    borrow_cost: float | FloatArray
 
 
 @dataclass(frozen=True)
@@ -69,14 +78,18 @@ class Costs:
         Of one order, in units of the first wealth; charged by the books alone.
     borrow_rate : float or mapping of ticker to float
         Of short positions, a year: ``rate · days / 365`` of the position's value for every day held, paid at the end
-        of the day; charged by the books alone.
+        of the day.
     cash_rate : float, optional
         Interest a year, ``rate · days / 365``, on what the weights leave in cash, and on what they owe. None: books
         that must be fully invested.
     in_plan : bool
-        Whether the plan counts rate, spreads and impact.
+        Whether the plan counts rate, spreads, impact and borrow rate.
     planned_rate : float or mapping of ticker to float, optional
         Proportional rate that the plan counts in place of ``rate``, whatever ``in_plan`` says.
+    stage_years : float
+        Length of one stage of the plan in years, for borrow rates; by default one of 252 trading days.
+    cash : str, optional
+        Ticker that is cash: its trades cost nothing, and a debt in it is no borrowed position.
 
     Raises
     ------
@@ -95,12 +108,15 @@ class Costs:
     cash_rate: float | None = None
     in_plan: bool = True
     planned_rate: Rate | None = None
+    stage_years: float = 1.0 / 252.0
+    cash: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("rate", "impact", "borrow_rate", "planned_rate"):
             _require_rate(name, getattr(self, name))
         require_number(AllocationError, "fixed", self.fixed, least=0.0)
         require_number(AllocationError, "typical_trade", self.typical_trade, above=0.0)
+        require_number(AllocationError, "stage_years", self.stage_years, above=0.0)
         if self.cash_rate is not None:
             require_number(AllocationError, "cash_rate", self.cash_rate, above=-1.0)
         if self.spreads is not None:
@@ -127,9 +143,9 @@ class Costs:
         for name in ("rate", "impact", "borrow_rate", "planned_rate"):
             value = getattr(self, name)
             if value is not None:
-                _by_ticker(name, value, tickers)
+                self._each(name, value, tickers)
         if self.spreads is not None:
-            lacking = [str(ticker) for ticker in tickers if ticker not in self.spreads.columns]
+            lacking = [str(one) for one in tickers if one not in self.spreads.columns and one != self.cash]
             if lacking:
                 raise DataError(f"the table of spreads has no column for {', '.join(lacking)}: one a ticker is needed")
 
@@ -138,7 +154,7 @@ class Costs:
         rate: Rate | None = self.planned_rate
         if rate is None:
             rate = self.rate if self.in_plan else 0.0
-        return _by_ticker("rate", rate, tickers) if isinstance(rate, Mapping) else float(rate)
+        return self._each("rate", rate, tickers) if isinstance(rate, Mapping) else float(rate)
 
     def plan_rates(self, dates: pd.DatetimeIndex, tickers: Sequence[str]) -> FloatArray | None:
         """Linear cost that the plan counts at each decision date, [T, N]; None where it is that of `plan_rate`."""
@@ -151,10 +167,26 @@ class Costs:
         """Coefficient b of the plan's ``b u²``: one number, or an array [N]."""
         if not self.in_plan or not _positive(self.impact):
             return 0.0
-        scale = self.typical_trade**-0.5
+        scale: float = self.typical_trade**-0.5
         if isinstance(self.impact, Mapping):
-            return scale * _by_ticker("impact", self.impact, tickers)
+            return scale * self._each("impact", self.impact, tickers)
         return scale * float(self.impact)
+
+    def plan_borrow(self, tickers: Sequence[str]) -> float | FloatArray:
+        """Cost of a unit held short for one stage of the plan: one number, or an array [N]."""
+        if not self.in_plan:
+            return 0.0
+        if isinstance(self.borrow_rate, Mapping):
+            return self.stage_years * self._each("borrow_rate", self.borrow_rate, tickers)
+        return self.stage_years * float(self.borrow_rate)
+
+    def plan_terms(self, tickers: Sequence[str]) -> PlanTerms:
+        """What the plan counts whatever the date, as arguments of the portfolio layer."""
+        return {
+            "transaction_cost": self.plan_rate(tickers),
+            "market_impact": self.plan_impact(tickers),
+            "borrow_cost": self.plan_borrow(tickers),
+        }
 
     def spreads_on(
         self, dates: pd.DatetimeIndex, tickers: Sequence[str], where: NDArray[np.bool_] | None = None
@@ -174,6 +206,7 @@ class Costs:
             If one is missing, naming the first ticker and date.
         """
         wanted = np.ones((len(dates), len(tickers)), dtype=np.bool_) if where is None else where
+        wanted = wanted & np.array([ticker != self.cash for ticker in tickers], dtype=np.bool_)
         if self.spreads is None:
             return np.zeros(wanted.shape)
         values = self.spreads.reindex(index=dates, columns=list(tickers)).to_numpy(dtype=np.float64)
@@ -205,16 +238,29 @@ class Costs:
         size = np.abs(trades)
         spreads = self.spreads_on(executed, tickers, size > 0.0)
         return Charges(
-            proportional=size @ _by_ticker("rate", self.rate, tickers),
+            proportional=size @ self._each("rate", self.rate, tickers),
             spread=(size * (0.5 * spreads)).sum(axis=1),
-            impact=(size * np.sqrt(size)) @ _by_ticker("impact", self.impact, tickers),
+            impact=(size * np.sqrt(size)) @ self._each("impact", self.impact, tickers),
         )
 
     def borrow_fees(self, weights: FloatArray, years: FloatArray, tickers: Sequence[str]) -> FloatArray:
         """Fees [T] for the short positions among weights [T, N] held for so many years [T], shares of wealth."""
         short = np.maximum(-weights, 0.0)
-        fees: FloatArray = short @ _by_ticker("borrow_rate", self.borrow_rate, tickers) * years
+        fees: FloatArray = short @ self._each("borrow_rate", self.borrow_rate, tickers) * years
         return fees
+
+    def _each(self, name: str, rate: Rate, tickers: Sequence[str]) -> FloatArray:
+        """One number an asset, [N]; 0 for cash."""
+        charged = [ticker for ticker in tickers if ticker != self.cash]
+        if not isinstance(rate, Mapping):
+            return np.array([0.0 if ticker == self.cash else rate for ticker in tickers], dtype=np.float64)
+        lacking = [str(ticker) for ticker in charged if ticker not in rate]
+        unknown = [str(ticker) for ticker in rate if ticker not in charged]
+        if lacking or unknown:
+            clauses = [f"no value for {', '.join(lacking)}"] * bool(lacking)
+            clauses += [f"values for {', '.join(unknown)}, which are not among the assets"] * bool(unknown)
+            raise AllocationError(f"{name} has {' and '.join(clauses)}: give one to each asset, or one number for all")
+        return np.array([rate.get(ticker, 0.0) for ticker in tickers], dtype=np.float64)
 
 
 def calendar_years(dates: pd.DatetimeIndex) -> FloatArray:
@@ -234,19 +280,6 @@ def _require_rate(name: str, rate: Rate | None) -> None:
             require_number(AllocationError, f"{name} of {ticker}", value, least=0.0)
     elif rate is not None:
         require_number(AllocationError, name, rate, least=0.0)
-
-
-def _by_ticker(name: str, rate: Rate, tickers: Sequence[str]) -> FloatArray:
-    """One number an asset, [N]."""
-    if not isinstance(rate, Mapping):
-        return np.full(len(tickers), float(rate))
-    lacking = [str(ticker) for ticker in tickers if ticker not in rate]
-    unknown = [str(ticker) for ticker in rate if ticker not in tickers]
-    if lacking or unknown:
-        clauses = [f"no value for {', '.join(lacking)}"] * bool(lacking)
-        clauses += [f"values for {', '.join(unknown)}, which are not among the assets"] * bool(unknown)
-        raise AllocationError(f"{name} has {' and '.join(clauses)}: give one to each asset, or one number for all")
-    return np.array([rate[ticker] for ticker in tickers], dtype=np.float64)
 
 
 def _require_spreads(spreads: pd.DataFrame) -> None:

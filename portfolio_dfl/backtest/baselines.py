@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from portfolio_dfl.allocation import Costs
 from portfolio_dfl.backtest.constrained import FirstStep
 from portfolio_dfl.backtest.frames import equal_weights, require_returns
 from portfolio_dfl.backtest.risk_budget import equal_risk_weights
@@ -85,6 +86,8 @@ class PlanPolicy(_NothingToLearn):
     stage : int
         Rows of returns that one stage of the plan is long: forecasts are of the returns compounded over it, and the
         covariance of one stage's return is ``stage`` times that of a row's.
+    costs : Costs, optional
+        All that the plan counts, in place of ``transaction_cost``.
     """
 
     horizon: int = 1
@@ -92,6 +95,7 @@ class PlanPolicy(_NothingToLearn):
     turnover_limit: float | Sequence[float] = np.inf
     limits: Sequence[Limit] = ()
     transaction_cost: float = 0.0
+    costs: Costs | None = None
     solver: str = "auto"
     assets: Sequence[str] | None = None
     stage: int = 1
@@ -105,6 +109,7 @@ class PlanPolicy(_NothingToLearn):
             turnover_limit=self.turnover_limit,
             limits=self.limits,
             transaction_cost=self.transaction_cost,
+            costs=self.costs,
             solver=self.solver,
             assets=self.assets,
         )
@@ -116,7 +121,7 @@ class PlanPolicy(_NothingToLearn):
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray | None:
         """First step of the plan for the forecast; no order without one."""
         known = self.forecast(history)
-        return None if known is None else self._first_step(*known, held)
+        return None if known is None else self._first_step.on(history.index[-1], list(history.columns), known, held)
 
 
 @dataclass

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation import MultiPeriodMeanVariance
+from portfolio_dfl.allocation import Costs, MultiPeriodMeanVariance
 from portfolio_dfl.allocation.limits import Limits
 from portfolio_dfl.errors import AllocationError
 from portfolio_dfl.scalars import require_number
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["FirstStep"]
 
 FloatArray = NDArray[np.float64]
+#: Expected returns [H, N] and covariance [N, N].
+Plan: TypeAlias = tuple[FloatArray, FloatArray]
 
 # Two long-only, fully invested portfolios are never further apart than this in L1.
 _FURTHEST = 2.0
@@ -40,6 +43,8 @@ class FirstStep:
         Of weights, see :mod:`portfolio_dfl.allocation.limits`.
     transaction_cost : float
         c, cost of trading one unit that the plan counts.
+    costs : Costs, optional
+        All that the plan counts, in place of ``transaction_cost``.
     solver : str
         As in :class:`~portfolio_dfl.allocation.MultiPeriodMeanVariance`.
     assets : sequence of str, optional
@@ -53,6 +58,7 @@ class FirstStep:
         turnover_limit: float | Sequence[float],
         limits: Sequence[Limit] = (),
         transaction_cost: float = 0.0,
+        costs: Costs | None = None,
         solver: str = "auto",
         assets: Sequence[str] | None = None,
     ) -> None:
@@ -62,10 +68,19 @@ class FirstStep:
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
         self.limits = tuple(limits)
-        self.transaction_cost = transaction_cost
+        if costs is not None and transaction_cost:
+            raise AllocationError("costs hold what the plan counts: leave out transaction_cost, or costs")
+        self.costs = Costs(rate=transaction_cost) if costs is None else costs
         self.solver = solver
         self.assets = None if assets is None else tuple(assets)
-        self._layers: dict[tuple[int, int], MultiPeriodMeanVariance] = {}
+        self._layers: dict[tuple[int, tuple[str, ...]], MultiPeriodMeanVariance] = {}
+
+    def on(self, date: pd.Timestamp, tickers: Sequence[str], known: Plan, held: FloatArray) -> FloatArray:
+        """Weights [N] at costs of that date and those assets; ``known`` are expected returns and covariance."""
+        returns, covariance = known
+        cost = self.costs.plan_rates(pd.DatetimeIndex([date]), tickers)
+        first: FloatArray = self._solve(returns[None], covariance[None], held[None], tuple(tickers), cost)[0]
+        return first
 
     def __call__(self, expected_returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
         """Weights [N] from expected returns [H, N], covariance [N, N] and held weights [N].
@@ -80,28 +95,42 @@ class FirstStep:
 
     def many(self, expected_returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
         """Weights [B, N] from expected returns [B, H, N], covariances [B, N, N] and held weights [B, N]."""
+        unnamed = tuple(str(asset) for asset in range(expected_returns.shape[-1]))
+        return self._solve(expected_returns, covariance, held, unnamed, None)
+
+    def _solve(
+        self,
+        expected_returns: FloatArray,
+        covariance: FloatArray,
+        held: FloatArray,
+        tickers: tuple[str, ...],
+        cost: FloatArray | None,
+    ) -> FloatArray:
         import torch
 
-        layer = self._layer(*expected_returns.shape[1:])
+        layer = self._layer(expected_returns.shape[1], tickers)
         arguments = (np.ascontiguousarray(each) for each in (expected_returns, covariance, held))
         with torch.no_grad():
-            plan = layer(*(torch.from_numpy(each) for each in arguments))
+            plan = layer(
+                *(torch.from_numpy(each) for each in arguments),
+                transaction_cost=None if cost is None else torch.from_numpy(cost).unsqueeze(1),
+            )
         first: FloatArray = plan[:, 0].numpy()
         return first
 
-    def _layer(self, horizon: int, n_assets: int) -> MultiPeriodMeanVariance:
-        if (horizon, n_assets) not in self._layers:
+    def _layer(self, horizon: int, tickers: tuple[str, ...]) -> MultiPeriodMeanVariance:
+        if (horizon, tickers) not in self._layers:
             turnover = self.turnover_limit
             by_stage = [turnover] * horizon if isinstance(turnover, int | float) else list(turnover)[:horizon]
-            furthest = _FURTHEST if (Limits.collect(n_assets, self.limits).lower >= 0.0).all() else np.inf
-            self._layers[horizon, n_assets] = MultiPeriodMeanVariance(
-                n_assets=n_assets,
+            furthest = _FURTHEST if (Limits.collect(len(tickers), self.limits).lower >= 0.0).all() else np.inf
+            self._layers[horizon, tickers] = MultiPeriodMeanVariance(
+                n_assets=len(tickers),
                 horizon=horizon,
                 risk_aversion=self.risk_aversion,
                 turnover_limit=[min(limit, furthest) for limit in by_stage],
                 limits=self.limits,
-                transaction_cost=self.transaction_cost,
                 solver=self.solver,
                 assets=self.assets,
+                **self.costs.plan_terms(tickers),
             )
-        return self._layers[horizon, n_assets]
+        return self._layers[horizon, tickers]

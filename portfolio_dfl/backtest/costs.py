@@ -101,7 +101,8 @@ class _Flows:
 
     def drag(self, rate: float) -> np.float64:
         """Logarithm of what is left of wealth after trading."""
-        return np.log1p(-rate * self.turnover - self.rest).sum()
+        left: np.float64 = np.log1p(-rate * self.turnover - self.rest).sum()
+        return left
 
     @property
     def highest(self) -> float:

@@ -27,7 +27,7 @@ from portfolio_dfl.allocation.costs import Costs, calendar_years
 from portfolio_dfl.backtest.frames import equal_weights, require_fully_invested, require_returns
 from portfolio_dfl.errors import BacktestError
 
-__all__ = ["CASH", "Ledger", "run_ledger"]
+__all__ = ["CASH", "Ledger", "charged_with", "run_ledger"]
 
 FloatArray = NDArray[np.float64]
 
@@ -46,10 +46,10 @@ class Ledger:
     name : str
         The strategy.
     daily : DataFrame
-        ``gross_return`` (of the weights held), ``turnover`` (‖trade‖₁, a share of wealth), ``orders`` (assets
-        traded), ``cost`` (of trading, share of wealth), ``net_return``, ``wealth`` (at the end of the day, 1 before
-        the first). Where more is charged than one proportional rate and a fixed cost, also what adds up to ``cost``
-        (``proportional_cost``, ``spread_cost``, ``impact_cost``, ``fixed_cost``), and ``borrow_cost``.
+        ``gross_return`` (of the weights held), ``turnover`` (‖trade‖₁ without cash, a share of wealth), ``orders``
+        (assets traded), ``cost`` (of trading, share of wealth), ``net_return``, ``wealth`` (at the end of the day, 1
+        before the first). Where more is charged than one proportional rate and a fixed cost, also what adds up to
+        ``cost`` (``proportional_cost``, ``spread_cost``, ``impact_cost``, ``fixed_cost``), and ``borrow_cost``.
     weights : DataFrame
         Weights held through the day, after the trade that opens it; with a ``cash`` column where cash is
         kept.
@@ -116,11 +116,11 @@ class Ledger:
         flows = self.daily[["gross_return", "turnover", "orders"]]
         assets = self.weights[list(self.trades.columns)] if self.holds_cash else self.weights
         daily = _charge(flows, self.trades, assets, costs, self.opened)
-        return replace(self, daily=daily, **_named(costs))
+        return replace(self, daily=daily, **charged_with(costs))
 
 
-def _named(costs: Costs) -> dict[str, Any]:
-    """The costs as attributes of a ledger."""
+def charged_with(costs: Costs) -> dict[str, Any]:
+    """The costs as attributes of a :class:`Ledger`."""
     rate = float("nan") if isinstance(costs.rate, Mapping) else costs.rate
     return {"cost_rate": rate, "fixed_cost": costs.fixed, "costs": None if costs.plain else costs}
 
@@ -219,11 +219,14 @@ def run_ledger(
     orders[dates.get_indexer(target_weights.index)] = targets
     weights, trades, gross = _keep_books(held, orders, values, first, lag, days)
     traded = trades if cash is None else trades[:, :-1]
+    moved = np.abs(traded)
+    if costs.cash in list(returns.columns):  # an asset that is cash takes what the trades of the others leave
+        moved = np.delete(moved, list(returns.columns).index(costs.cash), axis=1)
     flows = pd.DataFrame(
         {
             "gross_return": gross,
-            "turnover": np.abs(traded).sum(axis=1),
-            "orders": (np.abs(traded) > TRADE_TOLERANCE).sum(axis=1),
+            "turnover": moved.sum(axis=1),
+            "orders": (moved > TRADE_TOLERANCE).sum(axis=1),
         },
         index=days,
     )
@@ -237,7 +240,7 @@ def run_ledger(
         trades=orders_of,
         lag=lag,
         opened=opened,
-        **_named(costs),
+        **charged_with(costs),
     )
 
 

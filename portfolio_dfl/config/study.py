@@ -11,11 +11,12 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, Self, TypeAlias, get_args
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from portfolio_dfl.config.costs import CostsConfig
 from portfolio_dfl.config.names import strategy_names
 from portfolio_dfl.config.section import Name, Section
 from portfolio_dfl.config.sections import (
@@ -50,10 +51,24 @@ class StudyConfig(PrintedResult, Section):
     forecasting: ForecastingConfig = ForecastingConfig()
     training: TrainingConfig = TrainingConfig()
     backtest: BacktestConfig = BacktestConfig()
+    costs: CostsConfig = CostsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     execution: ExecutionConfig = ExecutionConfig()
     tracking: TrackingConfig = TrackingConfig()
     sweep: SweepConfig = SweepConfig()
+
+    @model_validator(mode="after")
+    def _costs_said_once(self) -> Self:
+        """Costs have a section of their own; what says the same elsewhere keeps its default then."""
+        unset = BacktestConfig.model_fields
+        for key, elsewhere, value, default in (
+            ("rate", "backtest.cost_rate", self.backtest.cost_rate, unset["cost_rate"].default),
+            ("rate", "allocation.transaction_cost", self.allocation.transaction_cost, 0.0),
+            ("fixed", "backtest.fixed_cost", self.backtest.fixed_cost, unset["fixed_cost"].default),
+        ):
+            if getattr(self.costs, key) is not None and value != default:
+                raise ValueError(f"costs.{key} and {elsewhere} are both set, and say the same: leave one of them out")
+        return self
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> StudyConfig:

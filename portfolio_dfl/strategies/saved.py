@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, sum_line
 from portfolio_dfl.strategies.setting import resolve_setting
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["decide", "load_policy", "save_strategy"]
 
 _CONFIG, _WINDOW, _TICKERS, _LANE = _FILES = ("config.yaml", "window.pt", "tickers.txt", "lane.txt")
+# Only where the plan counts them.
+_SPREADS = "spreads.parquet"
 
 
-def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
+def load_policy(folder: Path, *, spreads: pd.DataFrame | None = None) -> tuple[PredictOptimisePolicy, list[str]]:
     """A strategy that is ready to decide, and its tickers, from a folder that :func:`save_strategy` wrote.
+
+    ``spreads`` are bid–ask spreads of new dates, in place of those that it was trained with.
 
     Raises
     ------
@@ -37,7 +42,7 @@ def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
 
     try:
         kept = (folder / SUMS).read_text(encoding="utf-8")
-        changed = [name for name in _FILES if sum_line(folder, name) not in kept]
+        changed = [name for name in _present(folder) if sum_line(folder, name) not in kept]
         if changed:
             raise _damaged(folder, f"{', '.join(changed)} changed")
         config = StudyConfig.from_yaml((folder / _CONFIG).read_text(encoding="utf-8"))
@@ -48,7 +53,9 @@ def load_policy(folder: Path) -> tuple[PredictOptimisePolicy, list[str]]:
         raise _damaged(folder, str(error).partition("\n")[0]) from error
     every = lanes(config.backtest.strategies, config.training.seeds)
     lane = next(lane for lane in every if lane.slug == slug)
-    policy = build_trained_policy(resolve_setting(config, tickers, trained=True), lane)
+    if spreads is None and (folder / _SPREADS).is_file():
+        spreads = read_parquet(folder / _SPREADS)
+    policy = build_trained_policy(resolve_setting(config, tickers, trained=True, spreads=spreads), lane)
     policy.use(window)
     return policy, tickers
 
@@ -59,14 +66,28 @@ def _damaged(folder: Path, reason: str) -> TrackingError:
     )
 
 
-def save_strategy(folder: Path, *, config_yaml: str, window_file: Path, slug: str, tickers: Sequence[str]) -> None:
+def _present(folder: Path) -> list[str]:
+    return [*_FILES, *[_SPREADS] * (folder / _SPREADS).is_file()]
+
+
+def save_strategy(
+    folder: Path,
+    *,
+    config_yaml: str,
+    window_file: Path,
+    slug: str,
+    tickers: Sequence[str],
+    spreads: pd.DataFrame | None = None,
+) -> None:
     """Write what :func:`load_policy` reads, and the digests by which it knows damage."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _CONFIG).write_text(config_yaml, encoding="utf-8")
     (folder / _TICKERS).write_text("\n".join(tickers) + "\n", encoding="utf-8")
     (folder / _LANE).write_text(slug + "\n", encoding="utf-8")
     shutil.copyfile(window_file, folder / _WINDOW)
-    (folder / SUMS).write_text("".join(sum_line(folder, name) for name in _FILES), encoding="utf-8")
+    if spreads is not None:
+        (folder / _SPREADS).write_bytes(parquet_bytes(spreads))
+    (folder / SUMS).write_text("".join(sum_line(folder, name) for name in _present(folder)), encoding="utf-8")
 
 
 def decide(

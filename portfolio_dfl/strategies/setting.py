@@ -12,13 +12,15 @@ from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.strategies.limits import build_limits, starting_weights
 
 if TYPE_CHECKING:
-    from portfolio_dfl.allocation import MultiPeriodMeanVariance
+    import pandas as pd
+
+    from portfolio_dfl.allocation import Costs, MultiPeriodMeanVariance
     from portfolio_dfl.allocation.limits import Limit
     from portfolio_dfl.forecasting import PredictorSpec
     from portfolio_dfl.risk import CovarianceEstimator
     from portfolio_dfl.training.settings import TrainingSettings
 
-__all__ = ["StrategySetting", "TrainedSetting", "build_estimator", "resolve_setting"]
+__all__ = ["StrategySetting", "TrainedSetting", "build_costs", "build_estimator", "resolve_setting"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,9 @@ class StrategySetting:
         Of the portfolio problem, from returns up to the decision.
     stage : int
         Trading days of one stage of the plan.
-    horizon, risk_aversion, turnover_limit, transaction_cost, limits, solver
+    costs : Costs
+        Of trading and holding, that the portfolio problem counts and the books charge.
+    horizon, risk_aversion, turnover_limit, limits, solver
         Of the portfolio problem, see :class:`~portfolio_dfl.allocation.MultiPeriodMeanVariance`.
     start : tuple of N floats, or None
         Weights that trainings and backtests start from; None for equal ones.
@@ -69,7 +73,7 @@ class StrategySetting:
     stage: int
     risk_aversion: float
     turnover_limit: float | list[float] | None
-    transaction_cost: float
+    costs: Costs
     limits: Sequence[Limit]
     start: tuple[float, ...] | None
     max_weight: float | None
@@ -101,11 +105,11 @@ class StrategySetting:
             horizon=self.horizon,
             risk_aversion=self.risk_aversion,
             turnover_limit=self.turnover_limit,
-            transaction_cost=self.transaction_cost,
             limits=self.limits,
             solver=self.solver,
             assets=self.assets,
             initial_weights=self.start,
+            **self.costs.plan_terms(self.assets),
         )
 
     def plan(self) -> dict[str, Any]:
@@ -116,7 +120,7 @@ class StrategySetting:
             "risk_aversion": self.risk_aversion,
             "turnover_limit": np.inf if self.turnover_limit is None else self.turnover_limit,
             "limits": self.limits,
-            "transaction_cost": self.transaction_cost,
+            "costs": self.costs,
             "solver": self.solver,
             "assets": self.assets,
         }
@@ -130,10 +134,13 @@ class StrategySetting:
             "lookback": self.lookback,
             "realised_window": self.realised_window,
             "stage": self.stage,
+            "costs": self.costs,
         }
 
 
-def resolve_setting(config: StudyConfig, assets: Sequence[str], *, trained: bool) -> StrategySetting:
+def resolve_setting(
+    config: StudyConfig, assets: Sequence[str], *, trained: bool, spreads: pd.DataFrame | None = None
+) -> StrategySetting:
     """What a configuration says of its strategies, as the objects that it names.
 
     Parameters
@@ -143,6 +150,8 @@ def resolve_setting(config: StudyConfig, assets: Sequence[str], *, trained: bool
         Tickers.
     trained : bool
         Whether any of them learns; otherwise what training alone needs is not looked at.
+    spreads : DataFrame, optional
+        Bid–ask spreads by date and ticker, where the configuration names a table of them.
 
     Raises
     ------
@@ -156,6 +165,8 @@ def resolve_setting(config: StudyConfig, assets: Sequence[str], *, trained: bool
     limits = build_limits(allocation, assets)
     covariance = build_estimator(config)
     try_covariance(covariance, len(assets))
+    costs = build_costs(config, spreads)
+    costs.check(assets)
     return StrategySetting(
         assets=tuple(assets),
         covariance=covariance,
@@ -163,7 +174,7 @@ def resolve_setting(config: StudyConfig, assets: Sequence[str], *, trained: bool
         stage=allocation.stage,
         risk_aversion=allocation.risk_aversion,
         turnover_limit=allocation.turnover_limit,
-        transaction_cost=allocation.transaction_cost,
+        costs=costs,
         limits=limits,
         start=starting_weights(allocation, limits, assets),
         max_weight=allocation.max_weight,
@@ -203,6 +214,29 @@ def _trained(config: StudyConfig) -> TrainedSetting:
         settings=settings,
         warm_start=training.warm_start,
         risk_scaling=training.risk_scaling,
+    )
+
+
+def build_costs(config: StudyConfig, spreads: pd.DataFrame | None = None) -> Costs:
+    """What trading and holding cost, in the plan and in the books; ``spreads`` are the table that it names.
+
+    The plan's stages are ``allocation.stage`` rows of the prices long, of which ``evaluation.periods_per_year``, or
+    else 252, are a year.
+    """
+    from portfolio_dfl.allocation.costs import Costs
+
+    section, books = config.costs, config.backtest
+    return Costs(
+        rate=books.cost_rate if section.rate is None else section.rate,
+        planned_rate=config.allocation.transaction_cost if section.rate is None else None,
+        spreads=spreads,
+        impact=section.impact,
+        typical_trade=section.typical_trade,
+        fixed=books.fixed_cost if section.fixed is None else section.fixed,
+        borrow_rate=section.borrow_rate,
+        in_plan=section.in_plan,
+        cash=config.allocation.limits.cash,
+        stage_years=config.allocation.stage / (config.evaluation.periods_per_year or 252.0),
     )
 
 

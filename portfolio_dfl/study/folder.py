@@ -37,6 +37,7 @@ __all__ = ["RunFolder"]
 
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
 _NAME, _FACTS, _PREDICTOR = "name.txt", "facts.json", "predictor.txt"
+_SPREADS = "spreads.parquet"  # only where costs have them
 _START = (_CONFIG, _PRICES, _FLAGS)
 _LOCK = ".lock"
 
@@ -74,11 +75,17 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, config: StudyConfig, prices: pd.DataFrame, flags: pd.DataFrame, predictor: Path | None = None
+        cls,
+        config: StudyConfig,
+        prices: pd.DataFrame,
+        flags: pd.DataFrame,
+        predictor: Path | None = None,
+        spreads: pd.DataFrame | None = None,
     ) -> RunFolder:
         """Make a new folder under ``tracking.folder`` with what a resumption needs.
 
-        ``predictor`` is the folder that a predictor of the user's own was imported from.
+        ``predictor`` is the folder that a predictor of the user's own was imported from, ``spreads`` the bid-ask
+        spreads that trades pay.
         """
         root = config.tracking.folder.resolve()
         name = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
@@ -89,6 +96,8 @@ class RunFolder:
         draft._write(_FLAGS, parquet_bytes(flags))
         if predictor is not None:
             draft._write(_PREDICTOR, f"{predictor}\n".encode())
+        if spreads is not None:
+            draft._write(_SPREADS, parquet_bytes(spreads))
         draft.seal()
         (draft.path / _WINDOWS).mkdir()
         draft.path.rename(root / name)
@@ -162,6 +171,21 @@ class RunFolder:
         """The clean prices the run was started with."""
         return read_parquet(self.path / _PRICES)
 
+    def spreads(self) -> pd.DataFrame | None:
+        """The bid-ask spreads the run was started with; None where its costs have none.
+
+        Raises
+        ------
+        TrackingError
+            If the run was started with some and they are gone.
+        """
+        file = self.path / _SPREADS
+        if file.is_file():
+            return read_parquet(file)
+        if self.recorded_config().costs.spreads is not None:
+            raise TrackingError(f"run {self.name} is not complete: {_SPREADS} is missing; start the study again")
+        return None
+
     def flags(self) -> pd.DataFrame:
         """What was found in the data."""
         return read_parquet(self.path / _FLAGS)
@@ -216,8 +240,12 @@ class RunFolder:
     def seal(self) -> None:
         """Keep the digests of all that was written, so that damage is noticed when it is read."""
         written = [path for kind in ("*.json", "[!.]*/**/*.parquet") for path in sorted(self.path.glob(kind))]
-        names = [*_START, *(path.relative_to(self.path).as_posix() for path in written)]
+        names = [*self._started_with, *(path.relative_to(self.path).as_posix() for path in written)]
         self._write(SUMS, "".join(sum_line(self.path, name) for name in names).encode())
+
+    @property
+    def _started_with(self) -> list[str]:
+        return [*_START, *[_SPREADS] * (self.path / _SPREADS).is_file()]
 
     def _sealed(self, name: str) -> bytes:
         try:
@@ -235,7 +263,7 @@ class RunFolder:
         """Make sure that what the run was started with is still that."""
         try:
             kept = (self.path / SUMS).read_text(encoding="utf-8")
-            changed = [name for name in _START if sum_line(self.path, name) not in kept]
+            changed = [name for name in self._started_with if sum_line(self.path, name) not in kept]
         except (OSError, UnicodeDecodeError) as error:
             raise TrackingError(f"run {self.name} is not complete: {error}; start the study again") from error
         if changed:

@@ -40,7 +40,7 @@ def _subtitle(result: StudyResult) -> str:
     return (
         f"{listed} · {_day(days[0])} to {_day(days[-1])}, {counted(len(days), 'day', thousands=True)} · horizon "
         f"{counted(config.allocation.horizon, 'day')}, λ {config.allocation.risk_aversion:g}, "
-        f"τ {_limits(config.allocation.turnover_limit)} · costs {config.backtest.cost_rate * 1e4:g} bp "
+        f"τ {_limits(config.allocation.turnover_limit)} · costs {config.costs.in_words(config.backtest.cost_rate)} "
         f"· annualised by {result.periods_per_year:g} rows a year"
     )
 

@@ -28,6 +28,7 @@ def located(config: StudyConfig) -> StudyConfig:
     from portfolio_dfl.data.sources import locate_source
 
     folder, source, uri = config.tracking.folder, config.data.source, config.tracking.uri
+    spreads = config.costs.spreads
     try:
         os.fsencode(os.path.join(folder, config.name, config.tracking.experiment or ""))
     except UnicodeEncodeError as error:
@@ -41,6 +42,7 @@ def located(config: StudyConfig) -> StudyConfig:
         folder=_absolute(folder),
         source=source if place is None else os.fspath(_absolute(place)),
         uri=uri if uri is None else _absolute_uri(uri),
+        spreads=spreads if spreads is None else os.fspath(_absolute(Path(spreads))),
     )
 
 
@@ -66,6 +68,7 @@ def at_home(config: StudyConfig, folder: Path, run: str | None = None) -> StudyC
         folder=next(iter([*holding, *existing, folder])),
         source=_found(config.data.source, recorded, folder),
         uri=config.tracking.uri,
+        spreads=None if config.costs.spreads is None else _found(config.costs.spreads, recorded, folder),
     )
 
 
@@ -88,9 +91,14 @@ def _start(recorded: Path, folder: Path) -> Path:
     return Path(*folder.parts[: -len(parts)])
 
 
-def _changed(config: StudyConfig, *, folder: Path, source: str, uri: str | None) -> StudyConfig:
-    tracking = config.tracking.model_copy(update={"folder": folder, "uri": uri})
-    return config.model_copy(update={"tracking": tracking, "data": config.data.model_copy(update={"source": source})})
+def _changed(config: StudyConfig, *, folder: Path, source: str, uri: str | None, spreads: str | None) -> StudyConfig:
+    return config.model_copy(
+        update={
+            "tracking": config.tracking.model_copy(update={"folder": folder, "uri": uri}),
+            "data": config.data.model_copy(update={"source": source}),
+            "costs": config.costs.model_copy(update={"spreads": spreads}),
+        }
+    )
 
 
 def _absolute(path: Path) -> Path:

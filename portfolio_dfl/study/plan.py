@@ -12,9 +12,10 @@ import pandas as pd
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.strategies.setting import StrategySetting, resolve_setting
 from portfolio_dfl.strategies.table import Lane, build_trained_policy, lanes
-from portfolio_dfl.study.span import Span, decision_span, load_panel
+from portfolio_dfl.study.span import Span, decision_span, first_decision, load_panel, load_spreads
 
 if TYPE_CHECKING:
+    from portfolio_dfl.allocation import Costs
     from portfolio_dfl.backtest import Ledger
     from portfolio_dfl.config.sections import EvaluationConfig, ExecutionConfig
     from portfolio_dfl.data.panel import PricePanel
@@ -27,15 +28,13 @@ __all__ = ["LedgerRule", "StudyPlan", "periods_per_year", "resolve_plan"]
 class LedgerRule:
     """How the books of every strategy are kept; see :func:`~portfolio_dfl.backtest.run_ledger`."""
 
-    cost_rate: float
-    fixed_cost: float
+    costs: Costs
     lag: Literal[0, 1]
 
     @classmethod
-    def of(cls, config: StudyConfig) -> LedgerRule:
+    def of(cls, config: StudyConfig, costs: Costs) -> LedgerRule:
         """The rule of a configuration."""
-        section = config.backtest
-        return cls(section.cost_rate, section.fixed_cost, section.lag)
+        return cls(costs, config.backtest.lag)
 
     def keep(
         self,
@@ -48,15 +47,8 @@ class LedgerRule:
         """The books of target weights at these returns, opened with the weights ``start``, or equal ones."""
         from portfolio_dfl.backtest import run_ledger
 
-        return run_ledger(
-            targets,
-            returns,
-            cost_rate=self.cost_rate,
-            fixed_cost=self.fixed_cost,
-            lag=self.lag,
-            initial=None if start is None else np.array(start),
-            name=name,
-        )
+        opened = None if start is None else np.array(start)
+        return run_ledger(targets, returns, costs=self.costs, lag=self.lag, initial=opened, name=name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +95,11 @@ class StudyPlan:
 
 
 def resolve_plan(
-    config: StudyConfig, panel: PricePanel | None = None, *, execution: ExecutionConfig | None = None
+    config: StudyConfig,
+    panel: PricePanel | None = None,
+    *,
+    spreads: pd.DataFrame | None = None,
+    execution: ExecutionConfig | None = None,
 ) -> StudyPlan:
     """The plan of a configuration; settings that contradict each other are heard of here.
 
@@ -112,6 +108,8 @@ def resolve_plan(
     config : StudyConfig
     panel : PricePanel, optional
         Clean prices; by default those that the configuration names are loaded.
+    spreads : DataFrame, optional
+        Bid–ask spreads by date and ticker; by default the table that the configuration names is read.
     execution : ExecutionConfig, optional
         Where the study runs, if not where the configuration says.
 
@@ -124,7 +122,10 @@ def resolve_plan(
     returns = panel.returns
     span = decision_span(config, returns)
     paths = lanes(config.backtest.strategies, config.training.seeds)
-    setting = resolve_setting(config, list(returns.columns), trained=any(lane.trained for lane in paths))
+    spreads = load_spreads(config, panel.tickers) if spreads is None else spreads
+    trained = any(lane.trained for lane in paths)
+    setting = resolve_setting(config, list(panel.tickers), trained=trained, spreads=spreads)
+    _require_spreads(config, setting, returns, span, trained=trained)
     policies = {lane: build_trained_policy(setting, lane) for lane in paths if lane.trained}
     _try_own_losses(policies, returns.loc[: span.dates[0]])
     return StudyPlan(
@@ -135,7 +136,7 @@ def resolve_plan(
         setting=setting,
         policies=policies,
         retrain_every=config.training.retrain_every,
-        ledger=LedgerRule.of(config),
+        ledger=LedgerRule.of(config, setting.costs),
         evaluation=config.evaluation,
         periods_per_year=periods_per_year(config, returns),
         execution=config.execution if execution is None else execution,
@@ -151,6 +152,23 @@ def _try_own_losses(policies: Mapping[Lane, PredictOptimisePolicy], history: pd.
     planner = next((policy for policy in policies.values() if has_own_loss(policy.settings.loss)), None)
     if planner is not None:
         try_loss(planner.task(history))
+
+
+def _require_spreads(
+    config: StudyConfig, setting: StrategySetting, returns: pd.DataFrame, span: Span, *, trained: bool
+) -> None:
+    """Raise DataError, before anything is trained, unless spreads are known on every date that asks for them.
+
+    The books ask on the dates of execution, the plan on those of the decisions and of the samples learned from.
+    """
+    if setting.costs.spreads is None:
+        return
+    dates = pd.DatetimeIndex(returns.index)
+    first, last = (int(dates.searchsorted(date)) for date in (span.dates[0], span.last_return))
+    if trained and setting.costs.in_plan:
+        seen = max(config.forecasting.lookback, config.covariance.window)
+        first = seen - 1 if config.training.expanding else first - (first_decision(config) - seen)
+    setting.costs.spreads_on(dates[first:last], setting.assets)
 
 
 def periods_per_year(config: StudyConfig, returns: pd.DataFrame) -> float:

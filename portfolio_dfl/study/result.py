@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -185,7 +185,8 @@ class StudyResult:
         days = next(iter(self.ledgers.values())).daily.index
         lines = [
             f"{self.config.name}: {counted(len(days), 'day')}, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}, "
-            f"after costs of {self.config.backtest.cost_rate * 1e4:g} bp, annualised by {self.periods_per_year:g} "
+            f"after costs of {self.config.costs.in_words(self.config.backtest.cost_rate)}, annualised by "
+            f"{self.periods_per_year:g} "
             "rows a year",
             "",
             metrics_text(self.metrics),
@@ -287,17 +288,13 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
     if config.tracking.uri is None:
         facts = moved_along(facts, config.tracking.folder)
     found = lanes(config.backtest.strategies, config.training.seeds)
+    charged = _charged(folder, config)
     ledgers = {}
     for lane in found:
-        books = {part: folder.read_frame(f"strategies/{lane.slug}/{part}") for part in ("daily", "weights", "trades")}
-        backtest = config.backtest
-        ledgers[lane.label] = Ledger(
-            name=lane.label,
-            cost_rate=backtest.cost_rate,
-            fixed_cost=backtest.fixed_cost,
-            lag=backtest.lag,
-            **books,
-        )
+        books: dict[str, Any] = {
+            part: folder.read_frame(f"strategies/{lane.slug}/{part}") for part in ("daily", "weights", "trades")
+        }
+        ledgers[lane.label] = Ledger(name=lane.label, lag=config.backtest.lag, **books, **charged)
     regrets = folder.read_frame("tables/regrets")
     compared = (folder.path / "tables" / "comparison.parquet").is_file()
     return StudyResult(
@@ -317,3 +314,16 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
         folder=folder.path,
         report=folder.path / "report.html",
     )
+
+
+def _charged(folder: RunFolder, config: StudyConfig) -> dict[str, Any]:
+    """What the books of a run were charged, as attributes of a ledger."""
+    from portfolio_dfl.backtest.ledger import charged_with
+    from portfolio_dfl.strategies.setting import build_costs
+
+    costs = build_costs(config, folder.spreads())
+    if costs.plain:
+        return charged_with(costs)
+    closes = folder.prices().index
+    first = folder.read_frame(f"strategies/{lanes(config.backtest.strategies, config.training.seeds)[0].slug}/daily")
+    return {**charged_with(costs), "opened": closes[closes.searchsorted(first.index[0]) - 1]}

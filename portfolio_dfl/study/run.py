@@ -140,7 +140,8 @@ def resume_study(
     if config.model_copy(update={"execution": recorded.execution}) != recorded:
         raise ConfigError("a study that goes on may change where it runs, execution.*, and nothing else")
     with folder.importing():
-        plan = resolve_plan(recorded, PricePanel(folder.prices()), execution=config.execution)
+        panel, spreads = PricePanel(folder.prices()), folder.spreads()
+        plan = resolve_plan(recorded, panel, spreads=spreads, execution=config.execution)
     return _complete(plan, folder, progress)
 
 
@@ -150,7 +151,8 @@ def _begin(plan: StudyPlan) -> RunFolder:
 
     _open_store(plan.config)
     predictor = import_folder(plan.config.forecasting.predictor) if plan.policies else None
-    return RunFolder.create(plan.config, plan.panel.prices, plan.panel.report.to_frame(), predictor)
+    prices, flags = plan.panel.prices, plan.panel.report.to_frame()
+    return RunFolder.create(plan.config, prices, flags, predictor, plan.setting.costs.spreads)
 
 
 def _complete(plan: StudyPlan, folder: RunFolder, progress: Progress | None) -> StudyResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from portfolio_dfl.wording import counted
 if TYPE_CHECKING:
     from portfolio_dfl.data.panel import PricePanel
 
-__all__ = ["Span", "decision_span", "first_decision", "load_panel"]
+__all__ = ["Span", "decision_span", "first_decision", "load_panel", "load_spreads"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,14 @@ def load_panel(config: StudyConfig) -> PricePanel:
     if len(panel.tickers) < 2:
         raise DataError(f"a portfolio needs at least two assets; {section.source} has {', '.join(panel.tickers)}")
     return panel
+
+
+def load_spreads(config: StudyConfig, tickers: Sequence[str]) -> pd.DataFrame | None:
+    """The table of bid–ask spreads that a configuration names; None where it names none."""
+    from portfolio_dfl.data.spreads import read_spreads
+
+    source = config.costs.spreads
+    return None if source is None else read_spreads(source, list(tickers), calendar=config.data.calendar)
 
 
 def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:

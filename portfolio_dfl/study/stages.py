@@ -168,6 +168,7 @@ def _record_model(
         window_file=folder.window_file(newest),
         slug=lane.slug,
         tickers=tickers,
+        spreads=folder.spreads(),
     )
     model = save_model(place / "model", place / "strategy", folder.prices().loc[: newest.date])
     run.log_folder(model, "model")

@@ -33,7 +33,7 @@ from portfolio_dfl.strategies.table import build_trained_policy, lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
 from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import LedgerRule, periods_per_year
-from portfolio_dfl.study.span import decision_span, first_decision, load_panel
+from portfolio_dfl.study.span import decision_span, first_decision, load_panel, load_spreads
 from portfolio_dfl.study.stages import Progress
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.tracking.places import StoreError, refusal, restored, sqlite_uri, written
@@ -49,6 +49,7 @@ _FIXED = {
     "name": "it changes no number",
     "data": "all trials are judged on the same prices",
     "backtest": "it says how trials are judged",
+    "costs": "it says how trials are judged",
     "evaluation": "it says how trials are judged",
     "execution": "it changes no number",
     "tracking": "it changes no number",
@@ -126,7 +127,7 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
     variants = _variants(config)
     known, start, end = _validation(config, variants)
     folder = config.tracking.folder
-    name = f"{config.name}-{_digest(asked, known)}"
+    name = f"{config.name}-{_digest(asked, known, load_spreads(config, list(known.columns)))}"
     store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
     tags = {"kind": "sweep", "sweep": name}
     with closed_on_signal(), _held(folder, name), _quiet:
@@ -172,7 +173,9 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     if int(known.index.searchsorted(start)) + 1 < first_decision(config):
         return float("nan")
     tuned = lanes([config.sweep.strategy], config.training.seeds)
-    setting, rule = resolve_setting(config, list(known.columns), trained=True), LedgerRule.of(config)
+    tickers = list(known.columns)
+    setting = resolve_setting(config, tickers, trained=True, spreads=load_spreads(config, tickers))
+    rule = LedgerRule.of(config, setting.costs)
     scores = []
     for lane in tuned:
         task = WalkTask(setting, lane, known, start, end, config.training.retrain_every, rule.lag)
@@ -239,7 +242,11 @@ def _validation(
             f"decision needs {needed}; use fewer days or a later backtest.start"
         )
     tuned = lanes([config.sweep.strategy], config.training.seeds)
-    setting = resolve_setting(config, list(returns.columns), trained=True)
+    tickers = list(returns.columns)
+    spreads = load_spreads(config, tickers)
+    setting = resolve_setting(config, tickers, trained=True, spreads=spreads)
+    if spreads is not None:  # trials that learn from earlier ones say so themselves
+        setting.costs.spreads_on(pd.DatetimeIndex(known.index[begin : last + 2]), tickers)
     build_trained_policy(setting, tuned[0])  # or no trial could be judged
     for variant in variants:
         build_limits(variant.allocation, list(returns.columns))
@@ -331,15 +338,16 @@ def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult
     return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path)
 
 
-def _digest(config: StudyConfig, known: pd.DataFrame) -> str:
-    """What identifies a search: its returns and everything but how many trials it has and where it runs."""
+def _digest(config: StudyConfig, known: pd.DataFrame, spreads: pd.DataFrame | None) -> str:
+    """What identifies a search: its returns, spreads and everything but how many trials it has and where it runs."""
     decisive = config.override(["sweep.trials=1"])
     usual = StudyConfig()
-    unset: dict[str, set[str]] = {}
+    unset: dict[str, Any] = {"costs": True} if config.costs == usual.costs else {}
     for key in _NEWER:
         section, _, name = key.partition(".")
         if getattr(getattr(config, section), name) == getattr(getattr(usual, section), name):
             unset.setdefault(section, set()).add(name)
     text = decisive.model_dump_json(exclude={"execution": True, "tracking": True, **unset})
-    returns = pd.util.hash_pandas_object(known).to_numpy().tobytes()
-    return hashlib.sha256(text.encode() + returns).hexdigest()[:8]
+    tables = [known] if spreads is None else [known, spreads.loc[: known.index[-1]]]
+    numbers = b"".join(pd.util.hash_pandas_object(table).to_numpy().tobytes() for table in tables)
+    return hashlib.sha256(text.encode() + numbers).hexdigest()[:8]

@@ -45,13 +45,25 @@ class DecisionModel(nn.Module):
         return forecasts
 
     def plan(
-        self, expected_returns: Tensor, covariance: Tensor, held: Tensor, dates: pd.DatetimeIndex | None = None
+        self,
+        expected_returns: Tensor,
+        covariance: Tensor,
+        held: Tensor,
+        dates: pd.DatetimeIndex | None = None,
+        cost: Tensor | None = None,
     ) -> Tensor:
         """Planned weights [B, H, N] for expected returns [B, H, N], covariance [B, N, N] and held [B, N].
 
-        The decision dates [B], if given, name a problem that has no solution in the layer's error.
+        The decision dates [B], if given, name a problem that has no solution in the layer's error. The cost [B, N] of
+        a unit traded, if given, takes the place of the layer's.
         """
-        weights: Tensor = self.layer(expected_returns, self.covariance_scaling(covariance), held, dates=dates)
+        weights: Tensor = self.layer(
+            expected_returns,
+            self.covariance_scaling(covariance),
+            held,
+            transaction_cost=None if cost is None else cost.unsqueeze(1),
+            dates=dates,
+        )
         return weights
 
     def forward(self, features: Tensor, covariance: Tensor, held: Tensor) -> Tensor:
@@ -128,7 +140,8 @@ class Outcome:
     @cached_property
     def weights(self) -> Tensor:
         """Planned weights [B, H, N], differentiable with respect to the forecasts."""
-        return self.model.plan(self.forecasts, self.samples.covariance, self.held, self.samples.dates)
+        samples = self.samples
+        return self.model.plan(self.forecasts, samples.covariance, self.held, samples.dates, samples.cost)
 
     @property
     def decided(self) -> bool:
@@ -138,6 +151,12 @@ class Outcome:
     @cached_property
     def foresight_weights(self) -> Tensor:
         """Best plan [B, H, N] in hindsight: the layer at realised returns and covariance; no gradient."""
+        samples, cost = self.samples, self.samples.cost
         with torch.no_grad():
-            weights: Tensor = self.model.layer(self.samples.future_returns, self.samples.realised_covariance, self.held)
+            weights: Tensor = self.model.layer(
+                samples.future_returns,
+                samples.realised_covariance,
+                self.held,
+                transaction_cost=None if cost is None else cost.unsqueeze(1),
+            )
         return weights

@@ -74,13 +74,19 @@ def decision_loss(weights: Tensor, future_returns: Tensor, realised_covariance: 
 
 
 def layer_objective(outcome: Outcome, weights: Tensor, returns: Tensor, covariance: Tensor) -> Tensor:
-    """What the outcome's layer would minimise at these returns and covariances, its trading costs included, [B]."""
+    """What the outcome's layer would minimise at these returns and covariances, all its costs included, [B]."""
     objective = plan_objective(weights, returns, covariance, outcome.risk_aversion)
-    rate = outcome.model.layer.transaction_cost
-    if isinstance(rate, float) and rate == 0.0:
-        return objective
-    before = torch.cat([outcome.held.unsqueeze(1), weights[:, :-1]], dim=1)
-    return objective + (torch.as_tensor(rate) * (weights - before).abs()).sum(dim=(1, 2))
+    layer, cost = outcome.model.layer, outcome.samples.cost
+    rate = layer.transaction_cost if cost is None else cost.unsqueeze(1)
+    trade = weights - torch.cat([outcome.held.unsqueeze(1), weights[:, :-1]], dim=1)
+    for coefficient, amount in (
+        (rate, trade.abs),
+        (layer.market_impact, trade.square),
+        (layer.borrow_cost, (-weights).relu),
+    ):
+        if not (isinstance(coefficient, float) and coefficient == 0.0):
+            objective = objective + (torch.as_tensor(coefficient) * amount()).sum(dim=(1, 2))
+    return objective
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from portfolio_dfl.allocation import MultiPeriodMeanVariance
+from portfolio_dfl.allocation import Costs, MultiPeriodMeanVariance
 from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
@@ -70,6 +70,8 @@ class PredictOptimisePolicy:
         Start from the last trained window's parameters instead of fresh ones.
     risk_scaling : bool
         Learn a `LearnedCovarianceScaling` of the layer's covariance beside the predictor.
+    costs : Costs, optional
+        Whose bid–ask spreads by date the plan counts; all else that it counts is in the layer.
     name : str
         Of the strategy, in tables.
 
@@ -98,6 +100,7 @@ class PredictOptimisePolicy:
         seed: int = 0,
         warm_start: bool = False,
         risk_scaling: bool = False,
+        costs: Costs | None = None,
         name: str = "predict_optimise",
     ) -> None:
         for what, count, least in (
@@ -120,6 +123,7 @@ class PredictOptimisePolicy:
         self.seed = seed
         self.warm_start = warm_start
         self.risk_scaling = risk_scaling
+        self.costs = Costs() if costs is None else costs
         self.name = name
         self.windows: list[TrainedWindow] = []
         self.forecasts: dict[pd.Timestamp, FloatArray] = {}
@@ -173,9 +177,10 @@ class PredictOptimisePolicy:
             covariance=(path[0], path[1]),
             stage=self.stage,
         )
+        samples = samples.usable_at(date).newest(None if self.expanding else self.samples)
         return WindowTask(
             date=date,
-            samples=samples.usable_at(date).newest(None if self.expanding else self.samples),
+            samples=replace(samples, cost=self._cost(samples.dates, history)),
             predictor=self.predictor,
             layer=self.layer,
             settings=self.settings,
@@ -183,6 +188,11 @@ class PredictOptimisePolicy:
             risk_scaling=self.risk_scaling,
             initial_state=self._last_state if self.warm_start else None,
         )
+
+    def _cost(self, dates: pd.DatetimeIndex, history: pd.DataFrame) -> torch.Tensor | None:
+        """Cost of a unit traded at each of these dates [B, N], where it is another on each."""
+        rates = self.costs.plan_rates(dates, list(history.columns))
+        return None if rates is None else torch.from_numpy(rates)
 
     def adopt(self, windows: Iterable[TrainedWindow]) -> None:
         """Take windows trained elsewhere; `fit` uses one only where its task is the very same."""
@@ -234,6 +244,7 @@ class PredictOptimisePolicy:
         features = torch.from_numpy(values[-self.lookback :].copy())
         covariance = torch.from_numpy(self.covariance(values[-self.covariance.window :])) * self.stage
         model = self._model
+        today = pd.DatetimeIndex([history.index[-1]])
         with torch.no_grad():
             forecasts = model.forecast(features.unsqueeze(0))
             self.forecasts[history.index[-1]] = forecasts[0].numpy()
@@ -241,7 +252,8 @@ class PredictOptimisePolicy:
                 forecasts,
                 covariance.unsqueeze(0),
                 torch.from_numpy(held).unsqueeze(0),
-                pd.DatetimeIndex([history.index[-1]]),
+                today,
+                self._cost(today, history),
             )
         weights: FloatArray = plan[0, 0].numpy()
         return weights

@@ -61,6 +61,9 @@ class Samples:
         Date of the last return the label uses; NaT where the label is incomplete.
     stage : int
         Days k of one stage of the plan; covariances of k days are k times those of one, as if days did not correlate.
+    cost : Tensor [S, N], optional
+        Cost of a unit traded that the plan of t counts, known at the close of t; None where it is the same on all
+        dates, and the portfolio layer's own.
     """
 
     dates: pd.DatetimeIndex
@@ -70,6 +73,7 @@ class Samples:
     covariance: Tensor
     label_end: pd.DatetimeIndex
     stage: int = 1
+    cost: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.dates)
@@ -97,6 +101,7 @@ class Samples:
             covariance=self.covariance[part],
             label_end=self.label_end[part],
             stage=self.stage,
+            cost=None if self.cost is None else self.cost[part],
         )
 
     def usable_at(self, date: pd.Timestamp) -> Samples:

@@ -95,6 +95,8 @@ class WindowTask:
                 samples.covariance,
             )
         ]
+        if samples.cost is not None:
+            arrays.append(np.ascontiguousarray(samples.cost.numpy()))
         state = {name: value.numpy() for name, value in sorted((self.initial_state or {}).items())}
         described = (self.predictor.describe(), repr(self.layer), repr(self.settings), self.risk_scaling)
         stage = () if samples.stage == 1 else (samples.stage,)  # keys of old runs know of none

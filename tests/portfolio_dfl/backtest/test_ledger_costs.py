@@ -190,6 +190,21 @@ def test_another_rate_keeps_spreads_impact_and_fees() -> None:
     assert again.with_costs(costs=costs).daily.equals(run_ledger(targets, returns, costs=costs).daily)
 
 
+def test_an_asset_that_is_cash_is_traded_and_owed_for_free() -> None:
+    prices, spreads = market(6)
+    targets, returns = pd.DataFrame([(0.9, 0.4, -0.3)] * 3, prices.index[1:4], TICKERS), prices.pct_change().iloc[1:]
+    with_cash = replace(everything(spreads.drop(columns="C")), cash="C", rate={"A": 0.0005, "B": 0.001})
+    with_cash = replace(with_cash, impact={"A": 0.02, "B": 0.05}, borrow_rate=0.5)
+    book = run_ledger(targets, returns, costs=with_cash)
+    np.testing.assert_allclose(book.daily["turnover"], book.trades[["A", "B"]].abs().sum(axis=1), rtol=1e-15)
+    assert book.daily["orders"].max() == 2
+    assert (book.daily["borrow_cost"] == 0.0).all()
+    free = run_ledger(targets, returns, costs=replace(everything(spreads), borrow_rate=0.0)).daily
+    column = ["spread_cost", "proportional_cost"]
+    charged = free[column].sum(axis=1) - book.trades["C"].abs() * spreads["C"].shift(1)[book.trades.index] / 2.0
+    np.testing.assert_allclose(book.daily[column].sum(axis=1), charged, atol=1e-15)
+
+
 def test_a_missing_spread_is_an_error_where_something_was_traded() -> None:
     prices, spreads = market(4)
     targets, returns = pd.DataFrame([(0.7, 0.2, 0.1)], prices.index[[3]], TICKERS), prices.pct_change().iloc[1:]
