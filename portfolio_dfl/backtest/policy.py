@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.backtest.frames import equal_weights, require_fully_invested, require_returns
+from portfolio_dfl.backtest.rebalancing import Rebalance, Rebalancing
 from portfolio_dfl.errors import AllocationError, BacktestError, TrainingError
 
 __all__ = ["Decision", "Policy", "roll"]
@@ -69,17 +70,18 @@ def roll(
     start: str | pd.Timestamp | None = None,
     end: str | pd.Timestamp | None = None,
     retrain_every: int = 20,
+    rebalance: Rebalance = "daily",
     initial: FloatArray | None = None,
     lag: int = 0,
     on_decision: Callable[[Decision], None] | None = None,
 ) -> pd.DataFrame:
-    """Ask a policy for weights at every date from ``start`` to ``end``.
+    """Ask a policy for weights at every decision date from ``start`` to ``end``.
 
-    At each date t the policy receives ``returns.loc[:t]`` and the weights held at that close: its last
-    target, drifted by the return of t. On the first date and every ``retrain_every`` dates after it,
-    ``fit`` comes first. An allocation or training that fails (``AllocationError``, ``TrainingError``,
-    weights that are not finite) holds what is held, is handed to ``on_decision`` and does not stop the
-    walk; any other error does.
+    At each decision date t the policy receives ``returns.loc[:t]`` and the weights held at that close: its last
+    target, drifted by the returns since. Between decision dates nothing is traded. On the first of them and every
+    ``retrain_every`` of them after it, ``fit`` comes first. An allocation or training that fails
+    (``AllocationError``, ``TrainingError``, weights that are not finite) holds what is held, is handed to
+    ``on_decision`` and does not stop the walk; any other error does.
 
     Parameters
     ----------
@@ -88,15 +90,19 @@ def roll(
     returns : DataFrame, shape (T, N)
         Simple returns, one column an asset.
     start, end : date, optional
-        First and last decision date, both included; by default those of ``returns``.
+        Span of the decision dates, both included; by default that of ``returns``.
     retrain_every : int
-        Number of decision dates from one ``fit`` to the next.
+        Number of decision dates from one ``fit`` to the next, whatever lies between them.
+    rebalance : str, int, sequence of dates or Rebalancing
+        Which dates are decision dates: ``"daily"``, ``"weekly"``, ``"monthly"``, ``"quarterly"`` (the last session by
+        weekdays; a :class:`~portfolio_dfl.backtest.Rebalancing` takes an exchange calendar, or the first session),
+        every so many rows, or the dates themselves.
     initial : array, shape (N,), optional
         Weights held at the first decision; 1/N by default, as in :func:`~portfolio_dfl.backtest.run_ledger`.
     lag : {0, 1}
         Execution lag of the ledger that the weights are for. With 0 a decision is traded at the close at
-        which it is taken. With 1 it is traded one close later, so that the weights held at a decision are
-        the previous target, just executed.
+        which it is taken. With 1 it is traded one close later, so that of decisions a day apart the weights held
+        are the previous target, just executed.
     on_decision : callable, optional
         Called with the :class:`Decision` of every date; ``list.append`` collects them.
 
@@ -122,15 +128,21 @@ def roll(
     if held.shape != (n_assets,):
         raise BacktestError(f"initial weights have shape {held.shape}, there are {n_assets} assets")
     require_fully_invested(held, "initial weights")
-    first, last = _decision_range(returns.index, start, end)
+    decided = _decision_dates(pd.DatetimeIndex(returns.index), start, end, Rebalancing.of(rebalance))
+    places = returns.index.get_indexer(decided)
+    numbers = {int(place): number for number, place in enumerate(places)}
 
     values = returns.to_numpy(dtype=np.float64)
-    rows = np.empty((last - first, n_assets))
+    rows = np.empty((len(places), n_assets))
     position, pending = held, None
-    for count, today in enumerate(range(first, last)):
-        held = position if count == 0 else drift_weights(position, values[today])
+    for today in range(places[0], places[-1] + 1):
+        held = position if today == places[0] else drift_weights(position, values[today])
         if pending is not None:
-            held = pending
+            held, pending = pending, None
+        count = numbers.get(today)
+        if count is None:
+            position = held
+            continue
         decision = _decide(policy, returns.iloc[: today + 1], held, refit=count % retrain_every == 0)
         if on_decision is not None:
             on_decision(decision)
@@ -140,7 +152,7 @@ def roll(
         else:
             position, pending = held, order
             rows[count] = np.nan if order is None else order
-    return pd.DataFrame(rows, index=returns.index[first:last], columns=returns.columns)
+    return pd.DataFrame(rows, index=decided, columns=returns.columns)
 
 
 def _decide(policy: Policy, history: pd.DataFrame, held: FloatArray, refit: bool) -> Decision:
@@ -178,13 +190,17 @@ def _decide(policy: Policy, history: pd.DataFrame, held: FloatArray, refit: bool
     return Decision(date, held, target, refit, failed, message)
 
 
-def _decision_range(
-    dates: pd.Index[pd.Timestamp], start: str | pd.Timestamp | None, end: str | pd.Timestamp | None
-) -> tuple[int, int]:
-    """Positions of the first decision date and of the one after the last."""
-    first = 0 if start is None else int(dates.searchsorted(pd.Timestamp(start), side="left"))
-    last = len(dates) if end is None else int(dates.searchsorted(pd.Timestamp(end), side="right"))
-    if first >= last:
-        covered = f"{dates[0].date()} to {dates[-1].date()}" if len(dates) else "nothing"
-        raise BacktestError(f"no decision date from {start} to {end}: the returns cover {covered}")
-    return first, last
+def _decision_dates(
+    rows: pd.DatetimeIndex,
+    start: str | pd.Timestamp | None,
+    end: str | pd.Timestamp | None,
+    rebalancing: Rebalancing,
+) -> pd.DatetimeIndex:
+    """Decision dates among the rows; BacktestError where there is none."""
+    span = (None if date is None else pd.Timestamp(date) for date in (start, end))
+    decided = rebalancing.dates(rows, *span)
+    if len(decided) == 0:
+        covered = f"{rows[0].date()} to {rows[-1].date()}" if len(rows) else "nothing"
+        rule = "" if rebalancing.rule == "daily" else f", decided {rebalancing}"
+        raise BacktestError(f"no decision date from {start} to {end}: the returns cover {covered}{rule}")
+    return decided

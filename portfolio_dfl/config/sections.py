@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, model_validator
 
+from portfolio_dfl.config.frequency import RebalanceValue
 from portfolio_dfl.config.limits import LimitsConfig
 from portfolio_dfl.config.names import one_of, part_name, strategy_names
 from portfolio_dfl.config.section import Choice, Folder, Free, Name, Section, Text, Ticker
@@ -143,7 +144,7 @@ class ForecastingConfig(Section):
 class TrainingConfig(Section):
     """Walk-forward training: at every retraining date, on the newest samples whose labels have ended."""
 
-    retrain_every: int = Field(default=20, ge=1, description="trading days between retrainings")
+    retrain_every: int = Field(default=20, ge=1, description="decision dates from one retraining to the next")
     samples: int = Field(default=120, ge=2, description="supervised samples a retraining uses")
     expanding: bool = Field(default=False, description="use all the past; samples is then the least number")
     realised_window: int = Field(default=20, ge=2, description="trading days of the realised covariance in the loss")
@@ -198,13 +199,21 @@ class TrainingConfig(Section):
 class BacktestConfig(Section):
     """The span that strategies are judged on, and what trading costs."""
 
-    start: dt.date | None = Field(default=None, description="first decision date; null: as early as the data allow")
-    end: dt.date | None = Field(default=None, description="last decision date; null: the end of the data")
+    start: dt.date | None = Field(default=None, description="no decision before it; null: as early as the data allow")
+    end: dt.date | None = Field(default=None, description="no decision after it, where the books end; null: all data")
     strategies: list[Strategy] = Field(
         default=["decision_focused", "two_stage", "equal_weight", "buy_and_hold", "minimum_variance"],
         min_length=1,
         description=f"trained: {', '.join(strategy_names('trained'))}; fixed rules: "
         f"{', '.join(strategy_names('rule'))}; in hindsight: {', '.join(strategy_names('hindsight'))}",
+    )
+    rebalance: RebalanceValue = Field(
+        default="daily",
+        description="decision dates: daily | weekly | monthly | quarterly | every N sessions | [dates]; "
+        "between them nothing is traded",
+    )
+    rebalance_on: Literal["last", "first"] = Field(
+        default="last", description="session of the week, month or quarter, by data.calendar; null: by weekdays"
     )
     cost_rate: float = Field(default=5e-4, ge=0, lt=1, description="proportional cost of the amount traded")
     fixed_cost: float = Field(default=0.0, ge=0, lt=1, description="of one order, in units of the first wealth")
@@ -284,7 +293,7 @@ class SweepConfig(Section):
         description="dotted key: [choices], or {low: .., high: .., log: true}; whole numbers stay whole",
     )
     trials: int = Field(default=8, ge=1, description="configurations tried in all, resumed ones included")
-    days: int = Field(default=250, ge=20, description="decision days before backtest.start that judge")
+    days: int = Field(default=250, ge=20, description="trading days before the first decision of the test that judge")
     strategy: Annotated[str, PlainValidator(one_of("trained"))] = Field(
         default="decision_focused", description=f"what is tuned: {' | '.join(strategy_names('trained'))}"
     )

@@ -41,9 +41,11 @@ class WalkTask:
     returns : DataFrame, shape (T, N)
         Simple returns up to the last one that a decision earns.
     start, end : Timestamp
-        First and last decision date.
+        Span of the decision dates.
     retrain_every : int
         Decision dates from one retraining to the next.
+    decisions : DatetimeIndex or None
+        Dates between them on which is decided; None for all there are.
     lag : {0, 1}
         Of the execution, see :func:`~portfolio_dfl.backtest.roll`.
     windows : sequence of TrainedWindow
@@ -58,6 +60,7 @@ class WalkTask:
     retrain_every: int
     lag: int = 0
     windows: Sequence[TrainedWindow] = ()
+    decisions: pd.DatetimeIndex | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ def take_walk(task: WalkTask) -> Walk:
             start=task.start,
             end=task.end,
             retrain_every=task.retrain_every,
+            rebalance="daily" if task.decisions is None else task.decisions,
             lag=task.lag,
             initial=None if task.setting.start is None else np.array(task.setting.start),
             on_decision=decisions.append,

@@ -93,12 +93,18 @@ def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, 
 
     setting, returns = plan.setting, plan.returns
     window = setting.realised_window
+    needed = max(window, setting.stage)
+    traded = None
+    if not plan.every_row:  # days that open with the trade of a decision
+        opened = returns.index.get_indexer(plan.span.dates) + 1 + plan.ledger.lag
+        traded = returns.index[opened[opened < len(returns)]]
     none: pd.Series[float] = pd.Series(index=pd.DatetimeIndex([]), dtype=np.float64)
     found: dict[Lane, pd.Series[float]] = {}
     lost = []
     for lane, book in books.items():
         found[lane] = none
-        if returns.index.searchsorted(book.daily.index[0]) + window > len(returns):
+        first = book.daily.index[0] if traded is None else traded[0]
+        if returns.index.searchsorted(first) + needed > len(returns):
             continue  # too short to know any realised covariance
         try:
             table = decision_regret(
@@ -109,6 +115,8 @@ def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, 
                 limits=setting.limits,
                 realised=RollingCovariance(window, ridge=0.0),
                 solver=setting.solver,
+                stage=setting.stage,
+                decisions=traded,
             )
         except AllocationError as error:  # takes nothing from the strategy
             row = {

@@ -89,6 +89,11 @@ class StudyPlan:
     execution: ExecutionConfig
 
     @property
+    def every_row(self) -> bool:
+        """Whether every row of the returns within the span is a decision date."""
+        return self.config.backtest.rebalance == "daily"
+
+    @property
     def returns(self) -> pd.DataFrame:
         """Simple returns of the panel, [T, N]."""
         return self.panel.returns

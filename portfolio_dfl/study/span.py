@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
-from portfolio_dfl.errors import ConfigError, DataError
+from portfolio_dfl.errors import BacktestError, ConfigError, DataError
 from portfolio_dfl.strategies.table import find_strategy
 from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
+    from portfolio_dfl.backtest.rebalancing import Rebalancing
     from portfolio_dfl.data.panel import PricePanel
 
-__all__ = ["Span", "decision_span", "first_decision", "load_panel", "load_spreads"]
+__all__ = ["Span", "decision_span", "first_decision", "load_panel", "load_spreads", "rebalancing_of"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Span:
     dates : DatetimeIndex
         Decision dates, in order.
     last_return : Timestamp
-        Date of the last return that a decision earns.
+        Date at which the books end, whenever the last decision was: that of the return which a decision on the last
+        date of the span would earn.
     """
 
     dates: pd.DatetimeIndex
@@ -63,8 +65,17 @@ def load_spreads(config: StudyConfig, tickers: Sequence[str]) -> pd.DataFrame | 
     return None if source is None else read_spreads(source, list(tickers), calendar=config.data.calendar)
 
 
+def rebalancing_of(config: StudyConfig) -> Rebalancing:
+    """On which dates a configuration decides."""
+    from portfolio_dfl.backtest.rebalancing import Rebalancing
+
+    section = config.backtest
+    rule = tuple(section.rebalance) if isinstance(section.rebalance, list) else section.rebalance
+    return Rebalancing(rule, section.rebalance_on, config.data.calendar)
+
+
 def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
-    """Decision dates from ``backtest.start`` to ``backtest.end``, as far as training and returns allow.
+    """Decision dates of ``backtest.rebalance`` from ``backtest.start`` to ``backtest.end``, as far as data allow.
 
     Raises
     ------
@@ -100,7 +111,30 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
             f"no decision date lies between backtest.start {config.backtest.start} and backtest.end "
             f"{config.backtest.end}; the data allow {days[needed - 1].date()} to {days[-2].date()}"
         )
-    return Span(days[first : last + 1], days[last + 1 + config.backtest.lag])
+    rebalancing = rebalancing_of(config)
+    _require_listed(config, rebalancing, days[first])
+    try:
+        decided = rebalancing.dates(days, days[first], days[last])
+    except BacktestError as error:
+        raise ConfigError(f"backtest.{error}") from error
+    if len(decided) == 0:
+        raise ConfigError(
+            f"from {days[first].date()} to {days[last].date()} there is no decision date {rebalancing}: "
+            "choose another backtest.rebalance or a longer span"
+        )
+    return Span(decided, days[last + 1 + config.backtest.lag])
+
+
+def _require_listed(config: StudyConfig, rebalancing: Rebalancing, first: pd.Timestamp) -> None:
+    """Refuse dates that the data are too short for, unless the study is told to start later."""
+    if config.backtest.start is not None or not isinstance(rebalancing.rule, tuple):
+        return
+    early = [date for date in rebalancing.rule if pd.Timestamp(date) < first]
+    if early:
+        raise ConfigError(
+            f"backtest.rebalance lists {early[0]}, and the first decision that the data allow is of {first.date()}: "
+            f"leave {counted(len(early), 'date')} out, or set backtest.start"
+        )
 
 
 def first_decision(config: StudyConfig) -> int:

@@ -83,6 +83,7 @@ def walk(plan: StudyPlan, windows: Windows, show: Progress) -> list[Walk]:
             retrain_every=plan.retrain_every,
             lag=plan.ledger.lag,
             windows=windows.get(lane, []),
+            decisions=None if plan.every_row else plan.span.dates,
         )
         for lane in plan.lanes
     ]

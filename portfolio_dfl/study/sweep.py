@@ -33,7 +33,7 @@ from portfolio_dfl.strategies.table import build_trained_policy, lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
 from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import LedgerRule, periods_per_year
-from portfolio_dfl.study.span import decision_span, first_decision, load_panel, load_spreads
+from portfolio_dfl.study.span import decision_span, first_decision, load_panel, load_spreads, rebalancing_of
 from portfolio_dfl.study.stages import Progress
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.tracking.places import StoreError, refusal, restored, sqlite_uri, written
@@ -62,6 +62,8 @@ _NEWER = (
     "allocation.limits",
     "allocation.repair",
     "allocation.stage",
+    "backtest.rebalance",
+    "backtest.rebalance_on",
     "covariance.options",
 )
 
@@ -166,7 +168,7 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     known : DataFrame
         Returns up to the first test decision, and none after.
     start, end : Timestamp
-        First and last decision date.
+        Span of the decision dates.
     """
     from portfolio_dfl.backtest.evaluation import performance
 
@@ -176,9 +178,10 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     tickers = list(known.columns)
     setting = resolve_setting(config, tickers, trained=True, spreads=load_spreads(config, tickers))
     rule = LedgerRule.of(config, setting.costs)
+    decisions = rebalancing_of(config).dates(pd.DatetimeIndex(known.index), start, end)
     scores = []
     for lane in tuned:
-        task = WalkTask(setting, lane, known, start, end, config.training.retrain_every, rule.lag)
+        task = WalkTask(setting, lane, known, start, end, config.training.retrain_every, rule.lag, decisions=decisions)
         book = rule.keep(take_walk(task).targets, known, start=setting.start)
         measures = performance(
             book,
@@ -240,6 +243,11 @@ def _validation(
         raise ConfigError(
             f"sweep.days {config.sweep.days} before {first.date()} leave {max(begin + 1, 0)} returns where the first "
             f"decision needs {needed}; use fewer days or a later backtest.start"
+        )
+    rebalancing = rebalancing_of(config)
+    if len(rebalancing.dates(pd.DatetimeIndex(known.index), known.index[begin], known.index[last])) == 0:
+        raise ConfigError(
+            f"sweep.days {config.sweep.days} before {first.date()} hold no decision date {rebalancing}; use more days"
         )
     tuned = lanes([config.sweep.strategy], config.training.seeds)
     tickers = list(returns.columns)
