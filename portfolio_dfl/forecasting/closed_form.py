@@ -6,13 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.forecasting.inputs import Inputs, InputsPredictor
 from portfolio_dfl.forecasting.linear import LinearPredictor
+from portfolio_dfl.forecasting.pooled import PooledPredictor
 from portfolio_dfl.forecasting.scaling import ScaledPredictor
 
 __all__ = ["fit_least_squares"]
 
 
-def fit_least_squares(predictor: nn.Module, features: Tensor, targets: Tensor, *, ridge: float) -> None:
+def fit_least_squares(predictor: nn.Module, features: Tensor | Inputs, targets: Tensor, *, ridge: float) -> None:
     """Set a linear predictor's coefficients to the least-squares fit, in place.
 
     Minimises ‖targets − forecasts‖² + ridge · ‖coefficients‖² in the predictor's own units (standardised
@@ -21,10 +23,11 @@ def fit_least_squares(predictor: nn.Module, features: Tensor, targets: Tensor, *
 
     Parameters
     ----------
-    predictor : LinearPredictor (or a subclass), or ScaledPredictor around one
-    features : Tensor [S, lookback, N]
+    predictor : LinearPredictor (or a subclass), PooledPredictor, or one of them between scales
+        The pooled one is fitted to all assets at once.
+    features : Tensor [S, lookback, N] or Inputs
     targets : Tensor [S, H, N]
-        Realised returns.
+        Realised returns, without what a prior says of them.
     ridge : float
         At least 0.
 
@@ -35,8 +38,8 @@ def fit_least_squares(predictor: nn.Module, features: Tensor, targets: Tensor, *
     """
     from sklearn.linear_model import LinearRegression, Ridge
 
-    core = predictor.core if isinstance(predictor, ScaledPredictor) else predictor
-    if not isinstance(core, LinearPredictor):
+    core = predictor.core if isinstance(predictor, ScaledPredictor | InputsPredictor) else predictor
+    if not isinstance(core, LinearPredictor | PooledPredictor):
         raise TrainingError(
             f"least squares in closed form needs a linear predictor, not {type(core).__name__}; "
             f"train it by gradient on the loss 'mse' instead"
@@ -44,10 +47,35 @@ def fit_least_squares(predictor: nn.Module, features: Tensor, targets: Tensor, *
     if ridge < 0:
         raise TrainingError(f"ridge must be at least 0, got {ridge}")
     if isinstance(predictor, ScaledPredictor):
+        assert isinstance(features, Tensor)
         features = (features - predictor.mean) / predictor.deviation
         targets = targets / predictor.unit
+    elif isinstance(predictor, InputsPredictor):
+        features = predictor.standardised(features)
+        targets = targets / predictor.unit
+    design = core.design(features)  # type: ignore[arg-type]
+    if isinstance(core, PooledPredictor):
+        _fit_pooled(core, design, targets, ridge)
+        return
     model = Ridge(alpha=ridge) if ridge > 0 else LinearRegression()
-    model.fit(core.design(features).numpy(), targets.flatten(1).numpy())
+    model.fit(design.numpy(), targets.flatten(1).numpy())
     with torch.no_grad():
         core.map.weight.copy_(torch.from_numpy(model.coef_))
         core.map.bias.copy_(torch.from_numpy(model.intercept_))
+
+
+def _fit_pooled(core: PooledPredictor, design: Tensor, targets: Tensor, ridge: float) -> None:
+    """One regression over all samples and assets; intercepts are what is left on average."""
+    from sklearn.linear_model import LinearRegression, Ridge
+
+    labels = targets.transpose(1, 2)  # [S, N, H]
+    over = (0, 1) if core.bias is None or core.bias.shape[1] == 1 else (0,)
+    mean, level = design.mean(dim=over, keepdim=True), labels.mean(dim=over, keepdim=True)
+    if core.bias is None:
+        mean, level = torch.zeros_like(mean), torch.zeros_like(level)
+    model = Ridge(alpha=ridge, fit_intercept=False) if ridge > 0 else LinearRegression(fit_intercept=False)
+    model.fit((design - mean).flatten(0, 1).numpy(), (labels - level).flatten(0, 1).numpy())
+    with torch.no_grad():
+        core.map.weight.copy_(torch.from_numpy(model.coef_))
+        if core.bias is not None:
+            core.bias.copy_((level - core.map(mean))[0].T)

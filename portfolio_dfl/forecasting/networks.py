@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PREDICTORS", "GRUPredictor", "MLPPredictor", "TemporalConvolutionPredictor"]
+from portfolio_dfl.forecasting.inputs import Inputs
+
+__all__ = [
+    "FEATURE_PREDICTORS",
+    "PREDICTORS",
+    "FeatureGRUPredictor",
+    "FeatureTemporalConvolutionPredictor",
+    "GRUPredictor",
+    "MLPPredictor",
+    "TemporalConvolutionPredictor",
+]
 
 
 class _ZeroHead(nn.Module):
@@ -85,8 +96,11 @@ class GRUPredictor(nn.Module):
 
     def __init__(self, n_assets: int, lookback: int, horizon: int, hidden: int = 16, layers: int = 1) -> None:
         super().__init__()
-        self.body = nn.GRU(n_assets, hidden, num_layers=layers, batch_first=True, dtype=torch.float64)
+        self.body = nn.GRU(self._channels(n_assets), hidden, num_layers=layers, batch_first=True, dtype=torch.float64)
         self.head = _ZeroHead(hidden, horizon, n_assets)
+
+    def _channels(self, n_assets: int) -> int:
+        return n_assets
 
     def forward(self, features: Tensor) -> Tensor:
         """Map features [B, lookback, N] to expected returns [B, H, N]."""
@@ -113,7 +127,7 @@ class TemporalConvolutionPredictor(nn.Module):
     def __init__(self, n_assets: int, lookback: int, horizon: int, channels: int = 16, kernel: int = 3) -> None:
         super().__init__()
         self.body = nn.Sequential()
-        incoming, dilation, seen = n_assets, 1, 1
+        incoming, dilation, seen = self._channels(n_assets), 1, 1
         while seen < lookback:
             reach = (kernel - 1) * dilation
             self.body.append(nn.ConstantPad1d((reach, 0), 0.0))
@@ -122,12 +136,57 @@ class TemporalConvolutionPredictor(nn.Module):
             incoming, dilation, seen = channels, 2 * dilation, seen + reach
         self.head = _ZeroHead(incoming, horizon, n_assets)
 
+    def _channels(self, n_assets: int) -> int:
+        return n_assets
+
     def forward(self, features: Tensor) -> Tensor:
         """Map features [B, lookback, N] to expected returns [B, H, N]."""
         code = self.body(features.transpose(1, 2))
         forecasts: Tensor = self.head(code[:, :, -1])
         return forecasts
 
+
+class _WithFeatures(nn.Module):
+    """What a network over time needs to see features beside returns: more channels a day."""
+
+    takes_inputs = True
+
+    def __init__(
+        self,
+        n_assets: int,
+        lookback: int,
+        horizon: int,
+        *,
+        n_dated: int = 0,
+        n_by_asset: int = 0,
+        **options: Any,
+    ) -> None:
+        self._width = n_assets + n_dated + n_assets * n_by_asset
+        super().__init__(n_assets, lookback, horizon, **options)
+
+    def _channels(self, n_assets: int) -> int:
+        return self._width
+
+    def forward(self, features: Tensor | Inputs) -> Tensor:
+        """Map inputs to expected returns [B, H, N]."""
+        inputs = Inputs.of(features)
+        days = torch.cat([inputs.returns, inputs.dated, inputs.by_asset.flatten(2)], dim=2)
+        forecasts: Tensor = super().forward(days)
+        return forecasts
+
+
+class FeatureGRUPredictor(_WithFeatures, GRUPredictor):
+    """`GRUPredictor` that sees every day's features beside its returns; options are the same."""
+
+
+class FeatureTemporalConvolutionPredictor(_WithFeatures, TemporalConvolutionPredictor):
+    """`TemporalConvolutionPredictor` that sees every day's features beside its returns; options are the same."""
+
+
+#: What names stand for in a study with features.
+FEATURE_PREDICTORS: Mapping[str, type[nn.Module]] = MappingProxyType(
+    {"gru": FeatureGRUPredictor, "tcn": FeatureTemporalConvolutionPredictor}
+)
 
 #: Networks by name.
 PREDICTORS: Mapping[str, type[nn.Module]] = MappingProxyType(

@@ -64,7 +64,7 @@ def save_model(path: str | os.PathLike[str], strategy: Path, prices: pd.DataFram
     if target.exists():
         shutil.rmtree(target)
     policy, tickers = load_policy(strategy)
-    rows = max(policy.lookback, policy.covariance.window) + 1
+    rows = policy.returns_to_decide + 1
     example = prices[tickers].iloc[-rows:]
     held = [1.0 / len(tickers)] * len(tickers)
     signature = infer_signature(example, decide(policy, tickers, example, np.array(held)), params={"held": held})

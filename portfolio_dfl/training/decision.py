@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
+from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.forecasting import Inputs, Prior
 from portfolio_dfl.training.samples import Samples
 
 __all__ = ["DecisionBook", "DecisionModel", "Outcome"]
@@ -21,28 +23,45 @@ class DecisionModel(nn.Module):
     Parameters
     ----------
     predictor : nn.Module
-        Features [B, lookback, N] to expected returns [B, H, N].
+        Features [B, lookback, N], or `Inputs`, to expected returns [B, H, N].
     layer : MultiPeriodMeanVariance
         Called as ``layer(expected_returns, covariance, previous_weights)``; gives planned weights [B, H,
         N], of which the first stage is traded. Its own parameters are not trained.
     covariance_scaling : nn.Module, optional
         Covariance [B, N, N] to the covariance the layer sees; may be learned (`LearnedCovarianceScaling`);
         none by default.
+    prior : Prior, optional
+        What the predictor's forecasts are added to; nothing by default.
     """
 
     def __init__(
-        self, predictor: nn.Module, layer: MultiPeriodMeanVariance, covariance_scaling: nn.Module | None = None
+        self,
+        predictor: nn.Module,
+        layer: MultiPeriodMeanVariance,
+        covariance_scaling: nn.Module | None = None,
+        prior: Prior | None = None,
     ) -> None:
         super().__init__()
         self.predictor = predictor
         self.layer = layer
         self.covariance_scaling = covariance_scaling if covariance_scaling is not None else nn.Identity()
+        self.prior = prior
         self.risk_aversion = float(torch.as_tensor(layer.risk_aversion).detach())
 
-    def forecast(self, features: Tensor) -> Tensor:
-        """Expected returns [B, H, N] from features [B, lookback, N]."""
+    def forecast(self, features: Tensor | Inputs, covariance: Tensor | None = None) -> Tensor:
+        """Expected returns [B, H, N] from features [B, lookback, N], or `Inputs`; a prior sees the covariance too."""
         forecasts: Tensor = self.predictor(features)
-        return forecasts
+        return forecasts if self.prior is None else forecasts + self.expected(features, covariance)
+
+    def expected(self, features: Tensor | Inputs, covariance: Tensor | None) -> Tensor:
+        """What the prior says of returns, [B, 1, N]; zeros without one."""
+        returns = Inputs.of(features).returns
+        if self.prior is None:
+            return torch.zeros_like(returns[:, :1])
+        if covariance is None:
+            raise TrainingError("a forecast with a prior needs the covariance of the decision")
+        expected: Tensor = self.prior(returns, self.covariance_scaling(covariance), self.risk_aversion)
+        return expected
 
     def plan(
         self,
@@ -66,9 +85,9 @@ class DecisionModel(nn.Module):
         )
         return weights
 
-    def forward(self, features: Tensor, covariance: Tensor, held: Tensor) -> Tensor:
+    def forward(self, features: Tensor | Inputs, covariance: Tensor, held: Tensor) -> Tensor:
         """Planned weights [B, H, N]; ``[:, 0]`` is what is traded at the close of the decision date."""
-        return self.plan(self.forecast(features), covariance, held)
+        return self.plan(self.forecast(features, covariance), covariance, held)
 
 
 class DecisionBook:
@@ -135,7 +154,7 @@ class Outcome:
     @cached_property
     def forecasts(self) -> Tensor:
         """Expected returns [B, H, N]."""
-        return self.model.forecast(self.samples.features)
+        return self.model.forecast(self.samples.inputs, self.samples.covariance)
 
     @cached_property
     def weights(self) -> Tensor:

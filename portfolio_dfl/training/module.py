@@ -57,7 +57,8 @@ class PortfolioModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         # The layer is the problem, shared between windows; what is learned lies before it.
-        learned = (self.model.predictor, self.model.covariance_scaling)
+        learned = [self.model.predictor, self.model.covariance_scaling]
+        learned += [] if self.model.prior is None else [self.model.prior]
         parameters = [part for module in learned for part in module.parameters() if part.requires_grad]
         # Gradients of a squared error of returns are near Adam's usual ε of 1e-8, which would then act as a
         # brake.

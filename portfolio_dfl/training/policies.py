@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from portfolio_dfl.allocation import Costs, MultiPeriodMeanVariance
+from portfolio_dfl.data.features.collection import FeatureSet
 from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError, TrainingError
-from portfolio_dfl.forecasting import PredictorSpec
+from portfolio_dfl.forecasting import EnsemblePredictor, Inputs, PredictorSpec
+from portfolio_dfl.forecasting.ensemble import member_seed
 from portfolio_dfl.risk import CovarianceEstimator, covariance_path
 from portfolio_dfl.scalars import require_whole
 from portfolio_dfl.training.decision import DecisionModel
@@ -52,8 +55,10 @@ class PredictOptimisePolicy:
     covariance : CovarianceEstimator
         Of the layer's covariance, from returns up to the decision date.
     predictor : PredictorSpec
+    features : FeatureSet, optional
+        What the predictor sees beside returns.
     lookback : int
-        Days of returns the predictor sees.
+        Days of returns, and of features, the predictor sees.
     realised_window : int
         Days whose returns make the realised covariance of the loss; with the layer's horizon it sets the
         embargo.
@@ -91,6 +96,7 @@ class PredictOptimisePolicy:
         covariance: CovarianceEstimator,
         *,
         predictor: PredictorSpec | None = None,
+        features: FeatureSet | None = None,
         lookback: int = 120,
         realised_window: int = 20,
         stage: int = 1,
@@ -114,6 +120,7 @@ class PredictOptimisePolicy:
         self.layer = layer
         self.covariance = covariance
         self.predictor = PredictorSpec() if predictor is None else predictor
+        self.features = features
         self.lookback = lookback
         self.realised_window = realised_window
         self.stage = stage
@@ -135,20 +142,44 @@ class PredictOptimisePolicy:
             horizon=self.horizon,
             realised_window=realised_window,
             stage=stage,
+            reach=1 if features is None else features.reach,
         )
+        if features is not None and features.leaves_gaps and not self.predictor.scaled:
+            raise TrainingError(
+                f"features {', '.join(features.leaves_gaps)} take the mean for what is missing, which is known to "
+                "scaled predictors alone: scale, or set missing: zero"
+            )
         self._build()  # a predictor that cannot be built is a mistake to hear of now, not a failed window
         self._adopted: dict[str, TrainedWindow] = {}
         self._model: DecisionModel | None = None
         self._last_state: dict[str, torch.Tensor] | None = None
 
     @property
-    def _first_sample(self) -> int:
-        return max(self.lookback, self.covariance.window) - 1
+    def returns_to_decide(self) -> int:
+        """Number of returns, the decision date's included, that a decision needs."""
+        reach = 1 if self.features is None else self.features.reach
+        return max(self.lookback + reach - 1, self.covariance.window)
 
     def _build(self, date: pd.Timestamp | None = None) -> DecisionModel:
         """A fresh model; whatever it draws beside its parameters is what the window of that date drew."""
-        with reproducible(self.seed if date is None else window_seed(self.seed, date)):
-            return build_model(self.predictor, self.layer, self.lookback, self.risk_scaling, self.stage)
+        model, *others = [self._member(date, member) for member in range(self.predictor.ensemble)]
+        if others:
+            model.predictor = EnsemblePredictor([member.predictor for member in (model, *others)])
+        return model
+
+    def _member(self, date: pd.Timestamp | None, member: int) -> DecisionModel:
+        seed = member_seed(self.seed, member)
+        with reproducible(seed if date is None else window_seed(seed, date)):
+            sees = self.features
+            return build_model(
+                self.predictor,
+                self.layer,
+                self.lookback,
+                self.risk_scaling,
+                self.stage,
+                n_dated=0 if sees is None else len(sees.dated_names),
+                n_by_asset=0 if sees is None else len(sees.by_asset_names),
+            )
 
     def task(self, history: pd.DataFrame) -> WindowTask:
         """The training of the last date of `history` [T, N], from returns up to that date.
@@ -169,6 +200,10 @@ class PredictOptimisePolicy:
             raise DataError(f"not simple returns: {reason}")
         recent = history if self.expanding else history.iloc[-self.returns_needed :]
         path = covariance_path(recent, self.covariance)
+        rows = None
+        if self.features is not None:
+            # The days that the window of the first sample begins with, and all after them.
+            rows = self.features.rows(history, len(recent) - (self.returns_to_decide - self.lookback))
         samples = build_samples(
             recent,
             lookback=self.lookback,
@@ -176,6 +211,7 @@ class PredictOptimisePolicy:
             realised_window=self.realised_window,
             covariance=(path[0], path[1]),
             stage=self.stage,
+            features=rows,
         )
         samples = samples.usable_at(date).newest(None if self.expanding else self.samples)
         return WindowTask(
@@ -239,14 +275,19 @@ class PredictOptimisePolicy:
         if self._model is None:
             return None
         values = history.to_numpy(dtype=np.float64)
-        if len(values) <= self._first_sample:
-            raise TrainingError(f"a decision needs {self._first_sample + 1} returns, there are {len(values)}")
-        features = torch.from_numpy(values[-self.lookback :].copy())
+        if len(values) < self.returns_to_decide:
+            raise TrainingError(f"a decision needs {self.returns_to_decide} returns, there are {len(values)}")
+        features: Tensor | Inputs = torch.from_numpy(values[-self.lookback :].copy()).unsqueeze(0)
+        if self.features is not None:
+            known = self.features.rows(history, self.lookback)
+            features = Inputs(
+                Inputs.of(features).returns, *(torch.from_numpy(part.copy()).unsqueeze(0) for part in known)
+            )
         covariance = torch.from_numpy(self.covariance(values[-self.covariance.window :])) * self.stage
         model = self._model
         today = pd.DatetimeIndex([history.index[-1]])
         with torch.no_grad():
-            forecasts = model.forecast(features.unsqueeze(0))
+            forecasts = model.forecast(features, covariance.unsqueeze(0))
             self.forecasts[history.index[-1]] = forecasts[0].numpy()
             plan = model.plan(
                 forecasts,

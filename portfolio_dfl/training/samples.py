@@ -17,8 +17,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from portfolio_dfl.data.features.collection import FeatureRows
 from portfolio_dfl.data.returns import compounded, why_not_returns
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.forecasting import Inputs
 
 __all__ = ["Samples", "build_samples", "label_length", "returns_needed"]
 
@@ -35,10 +37,21 @@ def label_length(horizon: int, realised_window: int, stage: int = 1) -> int:
 
 
 def returns_needed(
-    samples: int, *, lookback: int, covariance_window: int, horizon: int, realised_window: int, stage: int = 1
+    samples: int,
+    *,
+    lookback: int,
+    covariance_window: int,
+    horizon: int,
+    realised_window: int,
+    stage: int = 1,
+    reach: int = 1,
 ) -> int:
-    """Number of returns by whose end this many samples have their features, covariances and labels."""
-    return max(lookback, covariance_window) - 1 + samples + label_length(horizon, realised_window, stage)
+    """Number of returns by whose end this many samples have their features, covariances and labels.
+
+    `reach` is the number of returns that a feature of one date needs, 1 without features.
+    """
+    seen = max(lookback + reach - 1, covariance_window)
+    return seen - 1 + samples + label_length(horizon, realised_window, stage)
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,10 @@ class Samples:
     cost : Tensor [S, N], optional
         Cost of a unit traded that the plan of t counts, known at the close of t; None where it is the same on all
         dates, and the portfolio layer's own.
+    dated : Tensor [S, lookback, F] or None
+        Features by date, as they were known at the close of each day of the window.
+    by_asset : Tensor [S, lookback, N, G] or None
+        Features by date and asset, likewise; both are None in a study without features.
     """
 
     dates: pd.DatetimeIndex
@@ -74,6 +91,8 @@ class Samples:
     label_end: pd.DatetimeIndex
     stage: int = 1
     cost: Tensor | None = None
+    dated: Tensor | None = None
+    by_asset: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.dates)
@@ -90,6 +109,23 @@ class Samples:
     def n_assets(self) -> int:
         return int(self.features.shape[2])
 
+    @property
+    def inputs(self) -> Tensor | Inputs:
+        """What a predictor sees: the returns, or returns and features where there are any."""
+        if self.dated is None or self.by_asset is None:
+            return self.features
+        return Inputs(self.features, self.dated, self.by_asset)
+
+    @property
+    def n_dated(self) -> int:
+        """F."""
+        return 0 if self.dated is None else int(self.dated.shape[2])
+
+    @property
+    def n_by_asset(self) -> int:
+        """G."""
+        return 0 if self.by_asset is None else int(self.by_asset.shape[3])
+
     def slice(self, start: int, stop: int) -> Samples:
         """Samples at positions start … stop−1 (views, not copies)."""
         part = slice(start, stop)
@@ -102,6 +138,8 @@ class Samples:
             label_end=self.label_end[part],
             stage=self.stage,
             cost=None if self.cost is None else self.cost[part],
+            dated=None if self.dated is None else self.dated[part],
+            by_asset=None if self.by_asset is None else self.by_asset[part],
         )
 
     def usable_at(self, date: pd.Timestamp) -> Samples:
@@ -144,6 +182,7 @@ def build_samples(
     realised_window: int,
     covariance: tuple[pd.DatetimeIndex, np.ndarray],
     stage: int = 1,
+    features: FeatureRows | None = None,
 ) -> Samples:
     """Cut a frame of returns into samples, one for every date that has full features and a covariance.
 
@@ -162,6 +201,8 @@ def build_samples(
         `risk.covariance_path` returns.
     stage : int
         Days of one stage.
+    features : FeatureRows, optional
+        Values known at the closes of the last days; samples begin where their window of days has them all.
 
     Raises
     ------
@@ -177,7 +218,8 @@ def build_samples(
     if reason is not None:
         raise DataError(f"not simple returns: {reason}")
     days = pd.DatetimeIndex(returns.index)
-    first = max(lookback - 1, _first_covered(days, covariance[0]))
+    without = 0 if features is None else len(days) - len(features.dated)
+    first = max(without + lookback - 1, _first_covered(days, covariance[0]))
     count = len(days) - first
     if count < 1:
         raise DataError(
@@ -207,7 +249,15 @@ def build_samples(
         covariance=torch.from_numpy(np.array(estimated, dtype=np.float64)) * stage,
         label_end=label_days[first + length : first + length + count],
         stage=stage,
+        dated=None if features is None else _windows(features.dated, lookback, count),
+        by_asset=None if features is None else _windows(features.by_asset, lookback, count),
     )
+
+
+def _windows(values: np.ndarray, lookback: int, count: int) -> Tensor:
+    """The last windows of rows [T, ...], each of `lookback` days, oldest first: [count, lookback, ...]."""
+    rows = torch.from_numpy(np.array(values, dtype=np.float64))
+    return rows.unfold(0, lookback, 1).movedim(-1, 1)[len(rows) - lookback + 1 - count :]
 
 
 def _first_covered(days: pd.DatetimeIndex, covered: pd.DatetimeIndex) -> int:

@@ -14,14 +14,17 @@ from dataclasses import dataclass, field, replace
 import joblib
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
 
 from dxpp_core.errors import QPError
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.errors import AllocationError, PortfolioError, TrainingError
-from portfolio_dfl.forecasting import PredictorSpec, ScaledPredictor, fit_least_squares
+from portfolio_dfl.forecasting import InputsPredictor, PredictorSpec, ScaledPredictor, fit_least_squares
+from portfolio_dfl.forecasting.ensemble import member_seed
 from portfolio_dfl.risk import LearnedCovarianceScaling
 from portfolio_dfl.training.decision import DecisionModel
+from portfolio_dfl.training.ensembles import ensemble_state, mean_course, mean_health, member_state
 from portfolio_dfl.training.fitting import fit_by_gradient
 from portfolio_dfl.training.health import GradientHealth
 from portfolio_dfl.training.reproducible import reproducible
@@ -93,6 +96,7 @@ class WindowTask:
                 samples.future_returns,
                 samples.realised_covariance,
                 samples.covariance,
+                *(part for part in (samples.dated, samples.by_asset) if part is not None),
             )
         ]
         if samples.cost is not None:
@@ -103,8 +107,17 @@ class WindowTask:
         return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed, *stage)))
 
     def build_model(self) -> DecisionModel:
-        """The untrained decision model of this task."""
-        return build_model(self.predictor, self.layer, self.samples.lookback, self.risk_scaling, self.samples.stage)
+        """The untrained decision model of this task, one of an ensemble."""
+        samples = self.samples
+        return build_model(
+            self.predictor,
+            self.layer,
+            samples.lookback,
+            self.risk_scaling,
+            samples.stage,
+            n_dated=samples.n_dated,
+            n_by_asset=samples.n_by_asset,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +173,8 @@ def train_window(task: WindowTask) -> TrainedWindow:
         nothing.
     """
     started = time.perf_counter()
+    if task.predictor.ensemble > 1:
+        return replace(_train_ensemble(task), seconds=time.perf_counter() - started)
     settings, samples = task.settings, task.samples
     training, validation = samples, None
     if settings.validation_samples and settings.method == "gradient":
@@ -195,17 +210,52 @@ def train_window(task: WindowTask) -> TrainedWindow:
     return replace(fitted, seconds=time.perf_counter() - started)
 
 
+def _train_ensemble(task: WindowTask) -> TrainedWindow:
+    """Every member as a window of its own, from its own seed; one that fails fails them all."""
+    members = [
+        train_window(
+            replace(
+                task,
+                predictor=task.predictor.member(),
+                seed=member_seed(task.seed, member),
+                initial_state=None if task.initial_state is None else member_state(task.initial_state, member),
+            )
+        )
+        for member in range(task.predictor.ensemble)
+    ]
+    failed = next((member for member in members if member.failed), None)
+    if failed is not None:
+        return replace(failed, key=task.key)
+    return replace(
+        members[0],
+        key=task.key,
+        state=ensemble_state([member.state or {} for member in members]),
+        losses=mean_course([member.losses for member in members]),
+        validation_losses=mean_course([member.validation_losses for member in members]),
+        health=mean_health([member.health for member in members]),
+    )
+
+
 def build_model(
     predictor: PredictorSpec,
     layer: MultiPeriodMeanVariance,
     lookback: int,
     risk_scaling: bool = False,
     stage: int = 1,
+    *,
+    n_dated: int = 0,
+    n_by_asset: int = 0,
 ) -> DecisionModel:
-    """An untrained decision model for the layer's assets and horizon, with stages of that many days."""
+    """An untrained decision model for the layer's assets and horizon, with stages of that many days, and features.
+
+    It is one of an ensemble.
+    """
     n_assets, horizon = layer.n_assets, layer.horizon
+    if risk_scaling and predictor.ensemble > 1:
+        raise TrainingError("risk_scaling learns one scale and an ensemble has several: use one of the two")
     scaling = LearnedCovarianceScaling(n_assets) if risk_scaling else None
-    return DecisionModel(predictor.build(n_assets, lookback, horizon, stage), layer, scaling)
+    forecasting = predictor.build(n_assets, lookback, horizon, stage, n_dated=n_dated, n_by_asset=n_by_asset)
+    return DecisionModel(forecasting, layer, scaling, predictor.prior.build(n_assets, lookback, stage))
 
 
 def load_state(model: DecisionModel, state: Mapping[str, Tensor]) -> None:
@@ -221,11 +271,15 @@ def _start(model: DecisionModel, task: WindowTask, training: Samples) -> None:
     settings, predictor = task.settings, model.predictor
     if task.initial_state is not None:
         load_state(model, task.initial_state)
-    if isinstance(predictor, ScaledPredictor):
-        predictor.fit_scales(training.features)
+    if isinstance(predictor, ScaledPredictor | InputsPredictor):
+        predictor.fit_scales(training.inputs)  # type: ignore[arg-type]
     closed_form = settings.method == "least_squares" or settings.initialise == "least_squares"
     if closed_form and (task.initial_state is None or settings.method == "least_squares"):
-        fit_least_squares(predictor, training.features, training.future_returns, ridge=settings.ridge)
+        targets = training.future_returns
+        if model.prior is not None:
+            with torch.no_grad():
+                targets = targets - model.expected(training.inputs, training.covariance)
+        fit_least_squares(predictor, training.inputs, targets, ridge=settings.ridge)
 
 
 def _state_of(model: DecisionModel) -> dict[str, Tensor]:
