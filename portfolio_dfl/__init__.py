@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         NetExposure,
         NoTrade,
         TrackingCost,
+        TrackingErrorLimit,
         TradeLimits,
         append_cash,
         drift_weights,
@@ -158,6 +159,7 @@ __all__ = [
     "TemporalConvolutionPredictor",
     "TrackingCost",
     "TrackingError",
+    "TrackingErrorLimit",
     "TradeLimits",
     "TrainedStudy",
     "TrainingError",
@@ -196,8 +198,8 @@ __all__ = [
 _ROOMS = {
     "allocation": (
         "ActiveShare AllocationSolution BenchmarkBand BoxLimits CashAsset Costs ExposureLimits GrossLeverage "
-        "GroupLimits Limit MultiPeriodMeanVariance NetExposure NoTrade TrackingCost TradeLimits "
-        "append_cash drift_weights"
+        "GroupLimits Limit MultiPeriodMeanVariance NetExposure NoTrade TrackingCost TrackingErrorLimit "
+        "TradeLimits append_cash drift_weights"
     ),
     "backtest": "Decision Ledger Policy roll run_ledger",
     "backtest.baselines": "BuyAndHold EqualWeight HistoricalMeanVariance MinimumVariance PerfectForesight RiskParity",

@@ -18,6 +18,7 @@ from portfolio_dfl.allocation.limits import (
 )
 from portfolio_dfl.allocation.multi_period import MultiPeriodMeanVariance
 from portfolio_dfl.allocation.solution import AllocationSolution
+from portfolio_dfl.allocation.tracking_error import TrackingErrorLimit
 from portfolio_dfl.allocation.trading import NoTrade, TradeLimits
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "NetExposure",
     "NoTrade",
     "TrackingCost",
+    "TrackingErrorLimit",
     "TradeLimits",
     "append_cash",
     "drift_weights",

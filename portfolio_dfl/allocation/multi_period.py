@@ -22,6 +22,7 @@ from portfolio_dfl.allocation.refusals import check_limits, name_element, raise_
 from portfolio_dfl.allocation.rounding import lifted, scaled_to_one
 from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
+from portfolio_dfl.allocation.tracking_error import plan_within
 from portfolio_dfl.errors import AllocationError
 from portfolio_dfl.scalars import require_number
 
@@ -55,6 +56,13 @@ class _Batch(NamedTuple):
             for numbers, tensor in zip(self.numbers, self.tensors, strict=True)
         )
         return aversion, turnover, cost
+
+    def of(self, rows: Tensor) -> _Batch:
+        """Some elements of the batch."""
+        aversion, turnover, cost = (full[rows.numpy()] if full.shape[0] > 1 else full for full in self.numbers)
+        one, two, three = (None if part is None else part[rows] if part.shape[0] > 1 else part for part in self.tensors)
+        inputs = (self.returns[rows], self.covariance[rows], self.previous[rows])
+        return _Batch(*inputs, (aversion, turnover, cost), (one, two, three))
 
 
 @dataclass(slots=True)
@@ -421,10 +429,26 @@ class MultiPeriodMeanVariance(nn.Module):
             self.turnover_limit if turnover_limit is None else turnover_limit,
             self.transaction_cost if transaction_cost is None else transaction_cost,
         )
+        if self._limits.tracking_error is not None:
+            batch = self._within_tracking_error(batch, dates)
+        found = self._plan(batch, warm_start, dates, return_solution=return_solution)
+        if expected_returns.dtype is _FLOAT and expected_returns.is_cpu:
+            return found
+        if isinstance(found, Tensor):
+            return found.to(expected_returns)
+        return replace(found, weights=found.weights.to(expected_returns))
+
+    def _plan(
+        self,
+        batch: _Batch,
+        warm_start: AllocationSolution | None,
+        dates: Sequence[object] | pd.DatetimeIndex | None,
+        *,
+        return_solution: bool,
+    ) -> Tensor | AllocationSolution:
+        """The plans of a batch, but for a limit on the tracking error."""
         if self._black_box not in ("auto", "native"):
             found = self._ask(self._black_box, batch.returns, batch.covariance, batch.previous, batch.parameters, dates)
-            if found.weights.dtype != expected_returns.dtype or found.weights.device != expected_returns.device:
-                found = replace(found, weights=found.weights.to(expected_returns))
             return found if return_solution else found.weights
         weights, call, result = self._solve(batch, warm_start, return_solution=return_solution)
         if result.doubtful:
@@ -433,9 +457,26 @@ class MultiPeriodMeanVariance(nn.Module):
             )
             if self.solver == "auto":
                 weights = self._second_opinion(weights, result, batch, dates)
-        if expected_returns.dtype is not _FLOAT or not expected_returns.is_cpu:
-            weights = weights.to(expected_returns)
         return from_native(weights, call.previous, result) if return_solution else weights
+
+    def _within_tracking_error(self, batch: _Batch, dates: Sequence[object] | pd.DatetimeIndex | None) -> _Batch:
+        """The batch with the penalties that keep its plans within the limit on the tracking error."""
+        assert self._limits.tracking_error is not None
+
+        def plan(returns: Tensor, covariance: Tensor, rows: Tensor) -> Tensor:
+            names = [name_element(int(row), dates) for row in rows]
+            part = batch.of(rows)._replace(returns=returns, covariance=covariance)
+            found = self._plan(part, None, names, return_solution=False)
+            assert isinstance(found, Tensor)
+            return found
+
+        covariance = 0.5 * (batch.covariance + batch.covariance.transpose(-1, -2))
+        if covariance.ndim == 3:
+            covariance = covariance.unsqueeze(1)
+        returns, penalised = plan_within(
+            plan, batch.returns, covariance, batch.parameters[0], self._limits.tracking_error, dates
+        )
+        return batch._replace(returns=returns, covariance=penalised)
 
     def _batch(
         self,

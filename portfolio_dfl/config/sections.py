@@ -108,7 +108,8 @@ class AllocationConfig(Section):
     solver: Text = Field(default="auto", min_length=1, description="auto | piqp | gurobi | a name known to qpsolvers")
     repair: Literal["none", "project"] = Field(
         default="none",
-        description="where studies start: none, equal weights | project, the nearest weights within the limits",
+        description="what studies start from: none, equal weights | project, the nearest within the limits (to the "
+        "benchmark, where the tracking error is limited)",
     )
     limits: LimitsConfig = LimitsConfig()
 

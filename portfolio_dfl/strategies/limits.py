@@ -61,9 +61,11 @@ def starting_weights(
         collected = Limits.collect(len(tickers), limits, tickers)
         check_limits(collected)
         if allocation.repair == "project":
-            if not violations(collected, equal[None]):
+            # A tracking error is that of a covariance, which is not known here: the benchmark itself has none.
+            wanted = equal if collected.tracking_error is None else collected.tracking_error[0]
+            if not violations(collected, equal[None]) and wanted is equal:
                 return None
-            return tuple(nearest_weights(equal, limits, assets=tickers).tolist())
+            return tuple(nearest_weights(wanted, limits, assets=tickers).tolist())
     except AllocationError as error:
         raise ConfigError(f"allocation.limits: {error}") from error
     conflict = find_conflict(collected, equal, allocation.first_turnover_limit)
@@ -157,6 +159,7 @@ def _exposures(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
 
 def _benchmark(section: BenchmarkConfig, tickers: Sequence[str]) -> list[Limit]:
     from portfolio_dfl.allocation.limits import ActiveShare, BenchmarkBand, TrackingCost
+    from portfolio_dfl.allocation.tracking_error import TrackingErrorLimit
 
     given = {section.ticker: 1.0} if section.weights is None else section.weights
     weights = tuple(given.get(ticker, 0.0) for ticker in tickers)
@@ -165,6 +168,8 @@ def _benchmark(section: BenchmarkConfig, tickers: Sequence[str]) -> list[Limit]:
         found.append(BenchmarkBand(weights, tuple(_each(section.band, tickers, float("inf")))))
     if section.active_share is not None:
         found.append(ActiveShare(weights, section.active_share))
+    if section.tracking_error is not None:
+        found.append(TrackingErrorLimit(weights, section.tracking_error))
     if section.tracking_aversion:
         found.append(TrackingCost(weights, section.tracking_aversion))
     return found
