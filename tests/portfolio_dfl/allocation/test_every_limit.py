@@ -54,7 +54,11 @@ TRACKING = {
 ALL = LIMITS | TRACKING
 
 
-def problem(instances: Any, seed: int = 7, batch: int = 2) -> Any:
+# No limit is at a kink there, where one-sided derivatives differ.
+SMOOTH = dict.fromkeys(ALL, 6) | {"exposure": 2}
+
+
+def problem(instances: Any, seed: int, batch: int = 2) -> Any:
     instance = instances(batch, H, N, seed=seed, scale=3e-3)
     instance.previous[:] = HELD
     return instance
@@ -82,7 +86,7 @@ def upstream(weights: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_gradients_agree_with_the_reduced_kkt_system(instances: Any, name: str) -> None:
-    given = arguments(problem(instances))
+    given = arguments(problem(instances, SMOOTH[name]))
     weights = decide(LIMITS[name], given)
     asked = upstream(weights)
     found = torch.autograd.grad((weights * asked).sum(), given)
@@ -116,13 +120,12 @@ def test_gradients_agree_with_the_reduced_kkt_system(instances: Any, name: str) 
             finite = torch.isfinite(part[b].detach()) & (torch.from_numpy(gradient) != 0.0)
             total = total + (part[b][finite] * torch.from_numpy(gradient)[finite]).sum()
     for mine, theirs in zip(found, torch.autograd.grad(total, given), strict=True):
-        scale = float(theirs.abs().max()) or 1.0
-        assert float((mine - theirs).abs().max()) < 1e-6 * scale
+        assert float((mine - theirs).abs().max()) <= 1e-6 * float(theirs.abs().max()) + 1e-12
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_gradients_agree_with_finite_differences(instances: Any, name: str) -> None:
-    given = arguments(problem(instances))
+    given = arguments(problem(instances, SMOOTH[name]))
     weights = decide(ALL[name], given)
     asked = upstream(weights)
     found = torch.autograd.grad((weights * asked).sum(), given)
@@ -209,7 +212,7 @@ def test_a_limit_that_nothing_reaches_changes_nothing(instances: Any, name: str)
     given = arguments(problem(instances, seed=6))
     plain = tuple(limit for limit in ALL[name] if _slack(limit) is None)
     far = tuple(_slack(limit) or limit for limit in ALL[name])
-    one, other = decide(plain, given), decide(far, given)
+    one, other = decide(plain, given, solver="piqp"), decide(far, given, solver="piqp")
     torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
     asked = upstream(one)
     gradients = (torch.autograd.grad((weights * asked).sum(), given) for weights in (one, other))
