@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.report import figures
-from portfolio_dfl.report.page import ReportedStudy, differences, rows_a_month, wealth_from_start, window_charts
+from portfolio_dfl.report.gallery import Gallery
+from portfolio_dfl.report.reported import ReportedStudy
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -37,7 +36,7 @@ def write_pictures(folder: str | os.PathLike[str], study: ReportedStudy) -> list
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    drawn = {f"{_file_name(name)}.png": _for_paper(figure) for name, figure in _named(study)}
+    drawn = {f"{_file_name(name)}.png": _for_paper(figure) for name, figure in Gallery(study).named()}
     paths = [target / name for name in drawn]
     try:
         plotly.io.write_images(
@@ -52,23 +51,6 @@ def write_pictures(folder: str | os.PathLike[str], study: ReportedStudy) -> list
             raise
         raise TrackingError("pictures need Chromium or Chrome: install one, or run `plotly_get_chrome`") from error
     return paths
-
-
-def _named(study: ReportedStudy) -> Iterator[tuple[str, go.Figure]]:
-    books = {lane.label: (lane.look, study.ledgers[lane.label]) for lane in study.lanes}
-    wealth = {label: (look, wealth_from_start(book.daily)) for label, (look, book) in books.items()}
-    yield "wealth", figures.wealth(wealth)
-    yield "drawdown", figures.drawdown(wealth)
-    colours = figures.asset_colours([str(column) for column in next(iter(study.ledgers.values())).weights.columns])
-    for label, (_, book) in books.items():
-        yield f"weights {label}", figures.weights_over_time(book.weights, colours)
-    turnover = {label: (look, book.daily["turnover"]) for label, (look, book) in books.items()}
-    yield "turnover", figures.turnover(turnover, rows_a_month(study))
-    yield "costs", figures.cumulative_cost({label: (look, book.daily["cost"]) for label, (look, book) in books.items()})
-    for measure, figure in differences(study):
-        yield f"difference in {measure}", figure
-    for heading, _, figure in window_charts(study):
-        yield heading, figure
 
 
 def _for_paper(figure: go.Figure) -> go.Figure:

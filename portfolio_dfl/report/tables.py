@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SHOWN",
     "costs_table",
+    "drawdowns_table",
     "frame_table",
     "metrics_meaning",
     "metrics_table",
@@ -23,6 +24,8 @@ __all__ = [
     "scores_meaning",
     "scores_table",
     "scores_text",
+    "tear_sheet_meaning",
+    "tear_sheet_table",
 ]
 
 #: Metrics of the main table, with the heading that a style sheet puts in its place where room is short.
@@ -83,6 +86,39 @@ def scores_meaning() -> str:
     return "; ".join(f"{metric.title}: {metric.meaning}" for metric in _scores().values()) + "."
 
 
+def tear_sheet_table(table: pd.DataFrame) -> str:
+    """HTML table of a tear sheet: a row a statistic, a column a strategy."""
+    known = _tear_sheet()
+    head = "".join(f"<th>{escape(str(label))}</th>" for label in table.index)
+    rows = ""
+    for name in table.columns:
+        cells = "".join(f"<td>{_cell(value, known[name])}</td>" for value in table[name])
+        rows += f"<tr><td>{known[name].title}</td>{cells}</tr>"
+    return f'<table class="sheet"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
+
+
+def tear_sheet_meaning(table: pd.DataFrame) -> str:
+    """One sentence that says what the rows measure."""
+    known = _tear_sheet()
+    return "; ".join(f"{known[name].title}: {known[name].meaning}" for name in table.columns) + "."
+
+
+def drawdowns_table(table: pd.DataFrame) -> str:
+    """HTML table of the worst drawdowns of some strategies, columns ``strategy`` and those of the episodes."""
+    shown = pd.DataFrame(
+        {
+            "Strategy": table["strategy"],
+            "Depth": [f"{depth:.2%}".replace("-", "−") for depth in table["depth"]],
+            "Peak": [_text(day) or "the start" for day in table["peak"]],
+            "Trough": [_text(day) for day in table["trough"]],
+            "Recovered": [_text(day) or "not yet" for day in table["recovery"]],
+            "Down": [str(rows) for rows in table["rows_down"]],
+            "Under": [str(rows) for rows in table["rows_under"]],
+        }
+    )
+    return frame_table(shown)
+
+
 def _text_table(frame: pd.DataFrame, known: Mapping[str, Metric]) -> str:
     cells = [["Strategy", *(metric.title for metric in known.values())]]
     for label, row in frame.iterrows():
@@ -130,6 +166,12 @@ def _scores() -> dict[str, Metric]:
     from portfolio_dfl.backtest.evaluation import SCORES  # loads the numerical stack
 
     return SCORES
+
+
+def _tear_sheet() -> dict[str, Metric]:
+    from portfolio_dfl.backtest.tearsheet import AGAINST_BENCHMARK, TEAR_SHEET  # loads the numerical stack
+
+    return TEAR_SHEET | AGAINST_BENCHMARK
 
 
 def _cell(value: float, metric: Metric) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,12 @@ import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.report.gallery import Gallery
+from portfolio_dfl.report.looks import looks_of
 from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
 from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.frames import Frames
 from portfolio_dfl.tracking.mlflow_store import moved_along, recorded_at
 from portfolio_dfl.wording import counted
 
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
 
 __all__ = ["StudyResult", "load_result"]
+
+_FAILED_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,61 @@ class StudyResult:
         return periods_per_year_of(days) if given is None else float(given)
 
     @property
+    def risk_free(self) -> float:
+        """Risk-free rate a year."""
+        return self.config.evaluation.risk_free_rate
+
+    @property
+    def reference(self) -> str:
+        """Strategy that differences are taken against, by its name in the configuration."""
+        return self.config.evaluation.reference
+
+    @cached_property
+    def returns(self) -> pd.DataFrame | None:
+        """Simple returns of the assets on the days of the ledgers; None where the run's prices are gone."""
+        from portfolio_dfl.data.panel import PricePanel
+
+        try:
+            prices = RunFolder(self.folder).prices()
+        except (TrackingError, OSError):
+            return None
+        return PricePanel(prices).returns.reindex(next(iter(self.ledgers.values())).daily.index)
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Group of each asset that has one: as ``allocation.limits`` says, of several the first."""
+        limits = self.config.allocation.limits
+        found = dict(limits.group_of) if isinstance(limits.group_of, dict) else {}
+        for name, group in limits.groups.items():
+            for ticker in group.tickers or ():
+                found.setdefault(ticker, name)
+        return found
+
+    @property
+    def plot(self) -> Gallery:
+        """The report's figures, a method each: ``result.plot.wealth()``."""
+        return Gallery(self)
+
+    @property
+    def frames(self) -> Frames:
+        """All frames of the result, a method each: ``result.frames.drawdowns()``."""
+        return Frames(self)
+
+    def to_frame(self, name: str = "metrics") -> pd.DataFrame:
+        """One of :attr:`frames` by name, unasked the metrics.
+
+        Raises
+        ------
+        TrackingError
+            If there is no frame of that name.
+        """
+        names = [known for known in dir(Frames) if not known.startswith("_")]
+        if name not in names:
+            raise TrackingError(f"no frame is named {name!r}; there are {', '.join(names)}")
+        found: pd.DataFrame = getattr(self.frames, name)()
+        return found
+
+    @property
     def failed_windows(self) -> pd.DataFrame:
         """Retrainings without an outcome."""
         return self.windows[self.windows["failed"] != ""] if len(self.windows) else self.windows
@@ -128,7 +189,7 @@ class StudyResult:
             found.append(self.limits_note)
         if len(self.failed_windows):
             retrainings = counted(len(self.windows), "retraining")
-            found.append(f"{len(self.failed_windows)} of {retrainings} failed.")
+            found.append(f"{len(self.failed_windows)} of {retrainings} failed{_listed(self.failed_windows)}.")
         decided = self.failures[self.failures["what"] == "decide"]
         for strategy, mine in decided.groupby("strategy", sort=False):
             first = mine.iloc[0]
@@ -249,7 +310,7 @@ class StudyResult:
         return metrics_text(pd.DataFrame(rows).set_axis(names, axis=0))
 
     def _repr_html_(self) -> str:
-        looks = {lane.label: lane.look for lane in self.lanes}
+        looks = looks_of(self.lanes)
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
         return (
             f"<p><b>{escape(self.config.name)}</b>, annualised by {self.periods_per_year:g} rows a year, report at "
@@ -259,6 +320,18 @@ class StudyResult:
 
 def _plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.set_axis(["_".join(column) for column in frame.columns], axis=1).reset_index()
+
+
+def _listed(failed: pd.DataFrame) -> str:
+    """Which retrainings failed, where more than one did."""
+    if len(failed) < 2:
+        return ""
+    first = [
+        f"{row['strategy']} on {row['date']:%Y-%m-%d}" + (f" (seed {row['seed']})" if "seed" in row else "")
+        for _, row in failed.head(_FAILED_LISTED).iterrows()
+    ]
+    more = len(failed) - len(first)
+    return f": {', '.join(first)}{f' and {more} more' if more else ''}"
 
 
 def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "runs") -> StudyResult:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from portfolio_dfl.report.figures import FONT, GRID, INK
+from portfolio_dfl.report.canvas import FONT, GRID, INK
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

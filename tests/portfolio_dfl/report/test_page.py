@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,8 @@ from portfolio_dfl.backtest import Ledger, run_ledger
 from portfolio_dfl.backtest.costs import cost_levels
 from portfolio_dfl.backtest.evaluation import SCORES, performance_table
 from portfolio_dfl.errors import TrackingError
-from portfolio_dfl.report.page import PageText, differences, report_html, write_report
+from portfolio_dfl.report.differences import differences
+from portfolio_dfl.report.page import PageText, report_html, write_report
 from portfolio_dfl.report.pictures import write_pictures
 from portfolio_dfl.strategies.table import Lane, lanes
 
@@ -60,7 +61,11 @@ class Study:
     failures: pd.DataFrame
     flags: pd.DataFrame
     facts: Mapping[str, str]
+    returns: pd.DataFrame | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
     periods_per_year: float = 252.0
+    risk_free: float = 0.0
+    reference: str = "minimum_variance"
 
 
 def differing(labels: Sequence[str], statistic: str) -> pd.DataFrame:
@@ -96,6 +101,7 @@ def study() -> Study:
         failures=pd.DataFrame({"strategy": ["x"], "date": [dates[3]], "what": ["decide"], "message": ["no portfolio"]}),
         flags=pd.DataFrame({"ticker": ["MTUM"], "date": [dates[0]], "kind": ["stale"], "message": ["five days"]}),
         facts={"data_sha256": "abc"},
+        returns=returns,
     )
 
 
@@ -193,7 +199,7 @@ def test_the_page_is_drawn_without_errors_or_overflow(
         "[...document.querySelectorAll('.plotly-graph-div')].map(p => p.querySelectorAll('.main-svg').length)"
     )
     assert errors == []
-    assert len(drawn) == 9
+    assert len(drawn) == 19
     assert min(drawn) > 0
     assert page.evaluate("document.documentElement.scrollWidth") == width
     spilled = page.evaluate(
@@ -213,8 +219,17 @@ def test_every_figure_is_a_picture_for_papers(study: Study, tmp_path: Path) -> N
     assert [path.name for path in paths] == [
         "wealth.png",
         "drawdown.png",
+        "months-decision-focused.png",
+        "years.png",
+        "histogram.png",
+        "rolling-sharpe.png",
+        "rolling-volatility.png",
+        "rolling-beta.png",
         "weights-decision-focused.png",
         "weights-minimum-variance.png",
+        "holdings.png",
+        "contribution-to-return.png",
+        "contribution-to-risk.png",
         "turnover.png",
         "costs.png",
         "difference-in-sharpe-ratio.png",

@@ -70,7 +70,7 @@ def test_seven_days_a_week_are_a_year_of_365_in_every_number_and_text(daily: Stu
     page = daily.report.read_text(encoding="utf-8")
     assert "annualised by 365 rows a year" in page
     assert "<dt>periods_per_year</dt><dd>365</dd>" in page
-    assert "averaged over the past 30 trading days" in page
+    assert "averaged over the past 30 days" in page
     assert load_result(daily.folder).periods_per_year == 365.0
 
 
