@@ -21,6 +21,7 @@ from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
 from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.frames import Frames
+from portfolio_dfl.study.obedience import limit_remarks
 from portfolio_dfl.tracking.mlflow_store import moved_along, recorded_at
 from portfolio_dfl.wording import counted
 
@@ -187,6 +188,8 @@ class StudyResult:
             found.append("Synthetic prices: made up by a known rule, not a market.")
         if self.limits_note:
             found.append(self.limits_note)
+        assets = list(next(iter(self.ledgers.values())).trades.columns)
+        found += limit_remarks(self.config.allocation, self.lanes, self.ledgers, assets)
         if len(self.failed_windows):
             retrainings = counted(len(self.windows), "retraining")
             found.append(f"{len(self.failed_windows)} of {retrainings} failed{_listed(self.failed_windows)}.")
