@@ -136,31 +136,45 @@ def report(
 def predict(
     model: Annotated[str, typer.Argument(help="run folder or name, or models:/NAME/VERSION")],
     prices: Annotated[str | None, typer.Option(help="fresh prices: a file, snapshot, or yahoo")] = None,
-    holdings: Annotated[Path | None, typer.Option(help="CSV: ticker, weight or value; else equal weights")] = None,
+    holdings: Annotated[
+        Path | None, typer.Option(help="CSV: ticker, and weight, value or shares; a line cash; else equal weights")
+    ] = None,
     strategy: Annotated[str, typer.Option(help="trained strategy of a run")] = "decision_focused",
     max_age: Annotated[int, typer.Option(help="days that the last price may be old", min=0)] = 5,
     today: Annotated[datetime | None, typer.Option(help="date to count from", formats=["%Y-%m-%d"])] = None,
     start: Annotated[str | None, typer.Option(help="first date of fresh prices; else the study's data.start")] = None,
     policy: Policies = None,
+    wealth: Annotated[float | None, typer.Option(help="money in all, for weights as shares")] = None,
+    lot: Annotated[int | None, typer.Option(help="shares that are traded at once", min=1)] = None,
+    spreads: Annotated[Path | None, typer.Option(help="fresh bid-ask spreads; else the study's file")] = None,
+    format_: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
+    output: Annotated[Path | None, typer.Option(help="file to write in place of showing")] = None,
     folder: Runs = Path("runs"),
 ) -> None:
     """Show target weights and trades at the last close of fresh prices, read as the study's were."""
     from portfolio_dfl.config.study import assignments
-    from portfolio_dfl.study.live import advise
+    from portfolio_dfl.study.live import advise, require_format
 
-    _say(
-        advise(
-            model,
-            prices=prices,
-            holdings=holdings,
-            strategy=strategy,
-            root=folder,
-            max_age=max_age,
-            today=None if today is None else today.date(),
-            start=start,
-            policies=assignments(policy or []),
-        )
-    )
+    require_format(format_)
+    advice = advise(
+        model,
+        prices=prices,
+        holdings=holdings,
+        strategy=strategy,
+        root=folder,
+        max_age=max_age,
+        today=None if today is None else today.date(),
+        start=start,
+        policies=assignments(policy or []),
+        wealth=wealth,
+        lot=lot,
+        spreads=spreads,
+    ).text(format_)
+    if output is None:
+        _say(advice)
+    else:
+        output.write_text(f"{advice}\n", encoding="utf-8")
+        _say(f"written to {output}")
 
 
 @app.command()

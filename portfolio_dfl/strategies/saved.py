@@ -21,7 +21,7 @@ from portfolio_dfl.strategies.table import build_trained_policy, lanes
 if TYPE_CHECKING:
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
-__all__ = ["decide", "load_policy", "save_strategy"]
+__all__ = ["decide", "load_policy", "save_strategy", "saved_tickers"]
 
 _CONFIG, _WINDOW, _TICKERS, _LANE = _FILES = ("config.yaml", "window.pt", "tickers.txt", "lane.txt")
 # Only where the plan counts them.
@@ -46,7 +46,7 @@ def load_policy(folder: Path, *, spreads: pd.DataFrame | None = None) -> tuple[P
         if changed:
             raise _damaged(folder, f"{', '.join(changed)} changed")
         config = StudyConfig.from_yaml((folder / _CONFIG).read_text(encoding="utf-8"))
-        tickers = (folder / _TICKERS).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        tickers = saved_tickers(folder)
         slug = (folder / _LANE).read_text(encoding="utf-8").strip()
         window = read_window(folder / _WINDOW)
     except (OSError, EOFError, RuntimeError, UnpicklingError, UnicodeDecodeError) as error:
@@ -58,6 +58,20 @@ def load_policy(folder: Path, *, spreads: pd.DataFrame | None = None) -> tuple[P
     policy = build_trained_policy(resolve_setting(config, tickers, trained=True, spreads=spreads), lane)
     policy.use(window)
     return policy, tickers
+
+
+def saved_tickers(folder: Path) -> list[str]:
+    """Tickers of a saved strategy.
+
+    Raises
+    ------
+    TrackingError
+        If the file cannot be read.
+    """
+    try:
+        return (folder / _TICKERS).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(folder, str(error)) from error
 
 
 def _damaged(folder: Path, reason: str) -> TrackingError:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.allocation.limits import Limits
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.panel import build_panel
 from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
-from portfolio_dfl.data.tickers import ticker_text
+from portfolio_dfl.data.spreads import read_spreads
 from portfolio_dfl.data.tidy import as_day, tidy_prices
 from portfolio_dfl.errors import DataError, TrackingError
-from portfolio_dfl.strategies.saved import decide, load_policy
+from portfolio_dfl.strategies.saved import decide, load_policy, saved_tickers
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.holdings import CASH, HoldingsLike, parse_holdings, read_holdings
+from portfolio_dfl.study.orders import Orders, place_orders
 from portfolio_dfl.study.places import at_home
 from portfolio_dfl.tracking.mlflow_store import download_model
 from portfolio_dfl.wording import counted
@@ -28,7 +31,16 @@ from portfolio_dfl.wording import counted
 if TYPE_CHECKING:
     from portfolio_dfl.config.sections import DataConfig
 
-__all__ = ["Advice", "advise", "read_holdings"]
+__all__ = ["FORMATS", "Advice", "advise", "read_holdings", "require_format"]
+
+#: What an advice can be written as.
+FORMATS = ("table", "csv", "json")
+
+
+def require_format(kind: str) -> None:
+    """Raise DataError unless an advice can be written as this."""
+    if kind not in FORMATS:
+        raise DataError(f"an advice has no format {kind!r}; there are {', '.join(FORMATS)}")
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,8 @@ class Advice:
         Weights by ticker, and their difference.
     turnover, turnover_limit : float
         ‖target − held‖₁ and τ.
+    orders : Orders or None
+        The trades in shares, where prices and the wealth are known.
     """
 
     date: pd.Timestamp
@@ -57,17 +71,63 @@ class Advice:
     trades: pd.Series[float]
     turnover: float
     turnover_limit: float
+    orders: Orders | None = None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a ticker: held, target, trade."""
-        return pd.DataFrame({"held": self.held, "target": self.target, "trade": self.trades})
+        """One row a ticker: held, target, trade; with orders also price, shares held, to trade and held afterwards."""
+        table = pd.DataFrame({"held": self.held, "target": self.target, "trade": self.trades})
+        orders = self.orders
+        if orders is None:
+            return table
+        return table.assign(
+            price=orders.prices, shares_held=orders.held, shares_trade=orders.trades, shares_target=orders.target
+        )
+
+    def text(self, kind: str = "table") -> str:
+        """The advice as a table for people, as CSV, or as JSON.
+
+        CSV has one row a ticker, and one for the cash that orders leave over; JSON the numbers beside them too.
+
+        Raises
+        ------
+        DataError
+            If there is no such kind.
+        """
+        require_format(kind)
+        if kind == "table":
+            return str(self)
+        table = self.to_frame().rename_axis("ticker").reset_index()
+        if kind == "csv":
+            if self.orders is not None:
+                table.loc[len(table), ["ticker", "shares_target"]] = [CASH, self.orders.cash]
+            return table.to_csv(index=False).rstrip("\n")
+        facts: dict[str, Any] = {
+            "date": str(self.date.date()),
+            "age_days": self.age,
+            "trained_on": str(self.trained_on.date()),
+            "turnover": self.turnover,
+            "turnover_limit": self.turnover_limit if np.isfinite(self.turnover_limit) else None,
+        }
+        if self.orders is not None:
+            orders = {name: getattr(self.orders, name) for name in ("lot", "wealth", "turnover", "cost", "cash")}
+            facts["orders"] = orders
+        return json.dumps({**facts, "assets": table.to_dict(orient="records")}, indent=1)
 
     def __str__(self) -> str:
-        table = self.to_frame().map(lambda value: f"{value:+.4f}" if value else "0").to_string()
-        return (
-            f"prices up to {self.date.date()} ({counted(self.age, 'day')} old), "
-            f"trained on {self.trained_on.date()}\n{table}\n"
-            f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
+        weights = self.to_frame()[["held", "target", "trade"]].map(lambda value: f"{value:+.4f}" if value else "0")
+        orders = []
+        if self.orders is not None:
+            shares = self.to_frame().drop(columns=weights.columns)
+            weights = weights.join(shares.map(lambda value: f"{value:,.6g}"))
+            orders = [str(self.orders)]
+        return "\n".join(
+            [
+                f"prices up to {self.date.date()} ({counted(self.age, 'day')} old), "
+                f"trained on {self.trained_on.date()}",
+                weights.to_string(),
+                f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}",
+                *orders,
+            ]
         )
 
     def _repr_html_(self) -> str:
@@ -82,13 +142,16 @@ def advise(
     model: str | os.PathLike[str],
     *,
     prices: str | os.PathLike[str] | pd.DataFrame | None = None,
-    holdings: str | os.PathLike[str] | pd.Series[float] | None = None,
+    holdings: HoldingsLike | None = None,
     strategy: str = "decision_focused",
     root: str | os.PathLike[str] = "runs",
     max_age: int = 5,
     today: dt.date | None = None,
     start: dt.date | str | None = None,
     policies: Mapping[str, object] | None = None,
+    wealth: float | None = None,
+    lot: int | None = None,
+    spreads: str | os.PathLike[str] | pd.DataFrame | None = None,
 ) -> Advice:
     """Decide at the last close of fresh prices.
 
@@ -100,8 +163,9 @@ def advise(
         Adjusted closes; by default the source that the study was configured with is asked again. They are read as
         the study's were: tickers, calendar, policies, and nothing before its first date. Its last date is of the
         past: prices up to ``today`` are used.
-    holdings : path or Series, optional
-        What is held, see :func:`read_holdings`; equal weights by default.
+    holdings : path, Series or DataFrame, optional
+        What is held, see :func:`~portfolio_dfl.study.holdings.parse_holdings`; equal weights by default. Shares are
+        worth the last of the prices.
     strategy : str
         Trained strategy of a run, with ``-seedK`` for a seed other than the first.
     root : path
@@ -114,6 +178,14 @@ def advise(
         First date that is looked at, in place of the study's.
     policies : mapping, optional
         What to do about defects of fresh prices, on top of the study's policies.
+    wealth : float, optional
+        In money, where holdings are weights: trades are then given in shares too, as they are for holdings in shares.
+    lot : int, optional
+        Shares that are traded at once, 1 by default; trades are rounded to it towards none, which keeps the turnover
+        limit, and paid for without debts. What that leaves in cash is in ``Advice.orders``.
+    spreads : path or DataFrame, optional
+        Bid–ask spreads up to the last price, where the study's costs have them; by default its own table is read
+        again.
 
     Raises
     ------
@@ -122,9 +194,10 @@ def advise(
     DataError
         If prices are stale, too few, or do not fit the strategy.
     """
-    folder, section = _saved(os.fspath(model), strategy, Path(root))
+    folder, config = _saved(os.fspath(model), strategy, Path(root))
+    section, tickers = config.data, saved_tickers(folder)
     with RunFolder(folder.parents[2]).importing():  # for a registered model that is no run, which tells no more
-        policy, tickers = load_policy(folder)
+        policy, _ = load_policy(folder, spreads=_fresh_spreads(config, tickers, spreads))
     now = pd.Timestamp(today or dt.date.today())
     section = section.model_copy(update={"policies": {**section.policies, **(policies or {})}})
     frame = _fresh_prices(section, prices, tickers, as_day(start or section.start, "start"), now)
@@ -135,9 +208,23 @@ def advise(
             f"the last price is of {date.date()}, {counted(age, 'day')} old and more than the "
             f"{counted(max_age, 'day')} allowed; fetch fresh prices, or allow more with --max-age"
         )
-    held = read_holdings(holdings, tickers)
+    limits = Limits.collect(len(tickers), policy.layer.limits, tickers)
+    short = [ticker for ticker, lower in zip(tickers, limits.lower, strict=True) if lower < 0.0]
+    cash = policy.costs.cash
+    book = parse_holdings(holdings, tickers, prices=frame.iloc[-1], short=short, cash=cash)
+    held = book.weights
+    if wealth is not None and book.wealth is not None:
+        raise DataError(f"holdings are worth {book.wealth:,.2f} by themselves: leave out --wealth")
     target = decide(policy, tickers, frame, held.to_numpy(dtype=np.float64)).iloc[0]
     trades = target - held
+    money = book.wealth if wealth is None else wealth
+    if lot is not None and money is None:
+        raise DataError("lots of shares need a wealth: give --wealth, or holdings as values or shares")
+    orders = None
+    if money is not None and (lot is not None or wealth is not None or book.shares is not None):
+        orders = place_orders(
+            target, held, frame.iloc[-1], money, lot=1 if lot is None else lot, shares=book.shares, costs=policy.costs
+        )
     limit = policy.layer.turnover_limit
     return Advice(
         date=date,
@@ -146,83 +233,36 @@ def advise(
         held=held,
         target=target,
         trades=trades,
-        turnover=float(trades.abs().sum()),
+        turnover=float(trades.drop(labels=[] if cash is None else [cash]).abs().sum()),
         turnover_limit=float("inf") if limit is None else float(np.ravel(limit)[0]),  # of the stage that is traded
+        orders=orders,
     )
 
 
-def read_holdings(holdings: str | os.PathLike[str] | pd.Series[float] | None, tickers: list[str]) -> pd.Series[float]:
-    """Weights held, in the order of the tickers.
-
-    Parameters
-    ----------
-    holdings : path or Series, optional
-        A CSV file with a column ``ticker`` and a column ``weight`` or ``value`` (an amount of money), or the same as a
-        Series by ticker; amounts are divided by their sum. Equal weights by default.
-    tickers : list of str
-        Of the strategy; one that is not named is not held.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, a ticker is unknown or named twice, or nothing is held.
-    """
-    if holdings is None:
-        return pd.Series(1.0 / len(tickers), index=tickers)
-    held = holdings if isinstance(holdings, pd.Series) else _read_holdings_file(Path(holdings))
-    held = held.set_axis([ticker_text(ticker) for ticker in held.index])
-    unknown = [ticker for ticker in held.index if ticker not in tickers]
-    if unknown:
-        bare = {ticker.lstrip("0"): ticker for ticker in tickers}
-        lost = any(bare.get(ticker, ticker) != ticker for ticker in unknown)
-        hint = ": a spreadsheet may have dropped leading zeros" if lost else ""
-        raise DataError(f"holdings name {', '.join(unknown)}; the strategy knows {', '.join(tickers)}{hint}")
-    if not held.index.is_unique:
-        raise DataError("holdings name a ticker twice: add its rows up")
-    values = held.reindex(tickers).fillna(0.0).astype(np.float64)
-    if not np.isfinite(values).all() or (values < 0).any() or not values.sum() > 0:
-        raise DataError("holdings must be finite, not negative, and not all zero: the strategy is long only")
-    return values / values.sum()
+def _fresh_spreads(
+    config: StudyConfig, tickers: list[str], spreads: str | os.PathLike[str] | pd.DataFrame | None
+) -> pd.DataFrame | None:
+    """Bid–ask spreads as they are now; None for those that the study was run with."""
+    known = config.costs.spreads
+    if known is None and spreads is not None:
+        raise DataError("the study's costs have no bid-ask spreads: leave out --spreads")
+    if spreads is None and (known is None or not Path(known).is_file()):
+        return None
+    fresh = known if spreads is None else spreads
+    return None if fresh is None else read_spreads(fresh, tickers, calendar=config.data.calendar)
 
 
-def _read_holdings_file(path: Path) -> pd.Series[float]:
-    try:
-        if not path.is_file():
-            raise DataError(f"no holdings file {path}; write a CSV with the columns ticker and weight")
-        with path.open("rb") as file:
-            wide = file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE)  # as spreadsheets write what they call Unicode text
-        encoding = "utf-16" if wide else "utf-8-sig"
-        table = pd.read_csv(path, dtype=str, skipinitialspace=True, keep_default_na=False, encoding=encoding)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    except DataError:
-        raise
-    except ValueError as error:  # of which pandas' and Python's own complaints about text are kinds
-        raise DataError(f"{path} is not readable as CSV: {error}; write the columns ticker and weight") from error
-    table.columns = table.columns.str.strip()
-    amounts = [name for name in ("weight", "value") if name in table.columns]
-    if "ticker" not in table.columns or not amounts:
-        raise DataError(f"{path} has the columns {', '.join(table.columns)}; ticker and weight (or value) are needed")
-    if table.empty:
-        raise DataError(f"{path} has no row; write one for each ticker held")
-    tickers, texts = table["ticker"].fillna("").str.strip(), table[amounts[0]]
-    numbers = pd.to_numeric(texts, errors="coerce")
-    for row in table.index[(tickers == "") | numbers.isna()]:
-        raise DataError(f"{path}, line {row + 2}: {tickers[row]} {texts[row]} is not a ticker and a number")
-    return pd.Series(numbers.to_numpy(dtype=np.float64), index=tickers)
-
-
-def _saved(model: str, strategy: str, root: Path) -> tuple[Path, DataConfig]:
-    """Folder of a saved strategy, and how its study was told to read prices."""
+def _saved(model: str, strategy: str, root: Path) -> tuple[Path, StudyConfig]:
+    """Folder of a saved strategy, and its study as seen from where it lies."""
     if model.startswith("models:/"):
         folder = download_model(root, model) / "artifacts" / "strategy"
         config = StudyConfig.from_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
-        return folder, at_home(config, root.resolve()).data
+        return folder, at_home(config, root.resolve())
     run = RunFolder.open(model, root)
     saved = sorted(path.parent.name for path in run.path.glob("strategies/*/strategy"))
     for slug in (strategy, *(name for name in saved if name.startswith(f"{strategy}-seed"))):
         if slug in saved:
-            return run.path / "strategies" / slug / "strategy", run.config().data
+            return run.path / "strategies" / slug / "strategy", run.config()
     known = ", ".join(saved) or "none; finish the study with `portfolio-dfl resume`"
     raise TrackingError(f"run {run.name} has no trained strategy {strategy}; it has {known}")
 
