@@ -68,7 +68,14 @@ if TYPE_CHECKING:
         TemporalConvolutionPredictor,
         build_predictor,
     )
-    from portfolio_dfl.risk import OAS, CovarianceEstimator, EWMACovariance, LedoitWolf, RollingCovariance
+    from portfolio_dfl.risk import (
+        OAS,
+        CovarianceEstimator,
+        EWMACovariance,
+        FactorCovariance,
+        LedoitWolf,
+        RollingCovariance,
+    )
     from portfolio_dfl.study.live import Advice
     from portfolio_dfl.study.live import advise as predict
     from portfolio_dfl.study.result import StudyResult, load_result
@@ -122,6 +129,7 @@ __all__ = [
     "EWMAPredictor",
     "EqualWeight",
     "ExposureLimits",
+    "FactorCovariance",
     "GRUPredictor",
     "GrossLeverage",
     "GroupLimits",
@@ -216,7 +224,7 @@ _ROOMS = {
         "PREDICTORS EWMAPredictor GRUPredictor LinearPredictor MLPPredictor MomentumPredictor PredictorSpec "
         "TemporalConvolutionPredictor build_predictor"
     ),
-    "risk": "OAS CovarianceEstimator EWMACovariance LedoitWolf RollingCovariance",
+    "risk": "OAS CovarianceEstimator EWMACovariance FactorCovariance LedoitWolf RollingCovariance",
     "study.live": "Advice",
     "study.result": "StudyResult load_result",
     "study.run": "Progress TrainedStudy compare_study resume_study run_study train_study",

@@ -175,6 +175,11 @@ class Limits:
         """Whether the compiled solver's structure covers all of them."""
         return self.largest_trade is None
 
+    @property
+    def factored(self) -> bool:
+        """Whether all of them are bounds, groups, cash and tracking costs, which factor risk is planned with."""
+        return self.native and not self.shares and self.gross == np.inf and self.tracking_error is None
+
 
 class Limit:
     """One optional piece of the problem: it writes what it asks for into a `Limits`.

@@ -24,6 +24,7 @@ from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
 from portfolio_dfl.allocation.tracking_error import plan_within
 from portfolio_dfl.errors import AllocationError
+from portfolio_dfl.risk.factor import FactorCovariance
 from portfolio_dfl.scalars import require_number
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ __all__ = ["MultiPeriodMeanVariance"]
 
 _Array = NDArray[np.float64]
 _FLOAT = torch.float64
+# Under factor risk, from so many assets on it is quicker to eliminate them one by one than to plan with dense blocks.
+_WORTH_FACTORS = 40
 
 
 class _Batch(NamedTuple):
@@ -243,7 +246,8 @@ class MultiPeriodMeanVariance(nn.Module):
         w ≥ 0 alone.
     solver : str
         ``"auto"``: the compiled solver of this package where the limits fit its structure, else ``"piqp"``.
-        ``"native"``: the compiled solver. Otherwise the name of a black box known to ``dxpp_core`` (``"piqp"``,
+        ``"native"``: the compiled solver. ``"factored"``: that of factor risk, which ``"auto"`` takes for a
+        `FactorCovariance` of many assets. Otherwise the name of a black box known to ``dxpp_core`` (``"piqp"``,
         ``"gurobi"``, any of ``qpsolvers``).
     threads : int, optional
         Threads over the batch; default: the CPUs of this process.
@@ -319,6 +323,13 @@ class MultiPeriodMeanVariance(nn.Module):
             raise AllocationError(
                 f"the native solver has no {' and no '.join(foreign)}: take solver='auto', or a black box"
             )
+        covered = self._limits.factored and not foreign
+        if solver == "factored" and not covered:
+            raise AllocationError(
+                "factor risk is planned in its parts within bounds, groups, cash and tracking costs alone: take "
+                "solver='auto' for other limits, market impact or costs of borrowing"
+            )
+        self._factors_pay = solver == "auto" and covered and n_assets >= _WORTH_FACTORS
         self._black_box = "piqp" if solver == "auto" and (foreign or not self._limits.native) else solver
         box = self._limits.lower, self._limits.upper, self._limits.counted
         self._native = NativeSolver(*box, threads, CouplingRows.collect(self._limits))
@@ -355,7 +366,7 @@ class MultiPeriodMeanVariance(nn.Module):
     def forward(
         self,
         expected_returns: Tensor,
-        covariance: Tensor,
+        covariance: Tensor | FactorCovariance,
         previous_weights: Tensor,
         *,
         risk_aversion: float | Tensor | None = None,
@@ -369,7 +380,7 @@ class MultiPeriodMeanVariance(nn.Module):
     def forward(
         self,
         expected_returns: Tensor,
-        covariance: Tensor,
+        covariance: Tensor | FactorCovariance,
         previous_weights: Tensor,
         *,
         risk_aversion: float | Tensor | None = None,
@@ -383,7 +394,7 @@ class MultiPeriodMeanVariance(nn.Module):
     def forward(
         self,
         expected_returns: Tensor,
-        covariance: Tensor,
+        covariance: Tensor | FactorCovariance,
         previous_weights: Tensor,
         *,
         risk_aversion: float | Tensor | None = None,
@@ -399,8 +410,8 @@ class MultiPeriodMeanVariance(nn.Module):
         ----------
         expected_returns : Tensor [B, H, N]
             Simple returns expected at each stage.
-        covariance : Tensor [N, N], [B, N, N] or [B, H, N, N]
-            Positive semidefinite; only the symmetric part enters.
+        covariance : Tensor [N, N], [B, N, N] or [B, H, N, N], or FactorCovariance
+            Positive semidefinite; only the symmetric part enters.  Factor risk of many assets is solved in its parts.
         previous_weights : Tensor [N] or [B, N]
             Weights held before the first trade (after drift).
         risk_aversion, turnover_limit, transaction_cost : optional
@@ -423,12 +434,19 @@ class MultiPeriodMeanVariance(nn.Module):
             Shapes do not fit; numbers are missing; an instance cannot be satisfied, or is not convex; or a graph was
             asked for (``torch.export``, ``torch.jit.trace``), while ``torch.compile`` breaks its graph here.
         """
-        batch = self._batch(
-            self._inputs(expected_returns, covariance, previous_weights),
+        parameters = (
             self.risk_aversion if risk_aversion is None else risk_aversion,
             self.turnover_limit if turnover_limit is None else turnover_limit,
             self.transaction_cost if transaction_cost is None else transaction_cost,
         )
+        if isinstance(covariance, FactorCovariance):
+            if self.solver == "factored" or self._factors_pay:
+                found = self._by_factors(expected_returns, covariance, previous_weights, parameters, dates)
+                return found if return_solution else found.weights
+            covariance = covariance.dense()
+        elif self.solver == "factored":
+            raise AllocationError("solver='factored' plans with a FactorCovariance; take solver='auto' for a dense one")
+        batch = self._batch(self._inputs(expected_returns, covariance, previous_weights), *parameters)
         if self._limits.tracking_error is not None:
             batch = self._within_tracking_error(batch, dates)
         found = self._plan(batch, warm_start, dates, return_solution=return_solution)
@@ -477,6 +495,42 @@ class MultiPeriodMeanVariance(nn.Module):
             plan, batch.returns, covariance, batch.parameters[0], self._limits.tracking_error, dates
         )
         return batch._replace(returns=returns, covariance=penalised)
+
+    def _by_factors(
+        self,
+        expected_returns: Tensor,
+        risk: FactorCovariance,
+        previous_weights: Tensor,
+        parameters: tuple[float | Tensor, float | Tensor | None, float | Tensor],
+        dates: Sequence[object] | pd.DatetimeIndex | None,
+    ) -> AllocationSolution:
+        """The plans under factor risk, every asset eliminated first."""
+        from portfolio_dfl.allocation.factored.batch import solve_batch
+
+        H, N, B = self.horizon, self.n_assets, expected_returns.shape[0]
+        if expected_returns.shape[1:] != (H, N) or risk.n_assets != N:
+            raise AllocationError(
+                f"expected_returns is {list(expected_returns.shape)} and the exposures are "
+                f"{list(risk.exposures.shape)}; this layer takes [B, {H}, {N}] and [B, {N}, K]"
+            )
+        if previous_weights.shape not in ((N,), (B, N)):
+            raise AllocationError(f"previous_weights is {list(previous_weights.shape)}; it is [{N}] or [{B}, {N}]")
+        aversion, limit, rate = parameters
+        spread = (
+            self._spread("risk_aversion", aversion, ()),
+            self._spread("turnover_limit", torch.inf if limit is None else limit, (H,)),
+            self._spread("transaction_cost", rate, (H, N)),
+        )
+        batch = solve_batch(
+            self._limits,
+            self._native.count_threads(),
+            expected_returns.to(device="cpu", dtype=_FLOAT),
+            risk.to(device="cpu", dtype=_FLOAT).expand(B),
+            previous_weights.to(device="cpu", dtype=_FLOAT).expand(B, N),
+            tuple(torch.from_numpy(numbers) if tensor is None else tensor for numbers, tensor in spread),
+        )
+        raise_for_facts(batch.facts, batch.turnover, batch.previous, dates, self._limits, final=True)
+        return batch.solution(expected_returns)
 
     def _batch(
         self,

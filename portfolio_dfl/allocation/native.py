@@ -137,7 +137,8 @@ class NativeSolver:
         self._counts = (0, 0) if rows is None else rows.counts
         self._rows = None if rows is None else rows.numbers
 
-    def _count_threads(self) -> int:
+    def count_threads(self) -> int:
+        """Threads over a batch."""
         if self.threads is None:
             from joblib import cpu_count
 
@@ -206,7 +207,7 @@ class NativeSolver:
             kept,
             result.rows,
         )
-        result.doubtful = share(_kernels()[0], arguments, B, self.threads or self._count_threads(), scratch)
+        result.doubtful = share(_kernels()[0], arguments, B, self.threads or self.count_threads(), scratch)
         return result
 
     def differentiate(
@@ -252,5 +253,5 @@ class NativeSolver:
             gradients.cost,
         )
         scratch = _sizes(B, covariance.shape[1], H, N, result.kept, self._counts)[2]
-        share(_kernels()[1], arguments, B, self.threads or self._count_threads(), scratch)
+        share(_kernels()[1], arguments, B, self.threads or self.count_threads(), scratch)
         return gradients

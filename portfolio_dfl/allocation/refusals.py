@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from portfolio_dfl.allocation import statuses
 from portfolio_dfl.allocation.compliance import find_conflict
 from portfolio_dfl.errors import AllocationError
 
@@ -90,27 +91,25 @@ def raise_for_facts(
     Instances that are merely not certified pass, and those that did not converge if another solver may try (not
     ``final``).
     """
-    from portfolio_dfl.allocation.kernels import solve as kernels
-
-    bad = np.flatnonzero(facts[:, 0] >= (kernels.NOT_CONVERGED if final else kernels.BAD_NUMBER))
+    bad = np.flatnonzero(facts[:, 0] >= (statuses.NOT_CONVERGED if final else statuses.BAD_NUMBER))
     if not bad.size:
         return
     element = int(bad[0])
     status = int(facts[element, 0])
     where = name_element(element, dates)
     others = f" ({bad.size - 1} more of this batch fail, too)" if bad.size > 1 else ""
-    if status == kernels.BAD_NUMBER:
+    if status == statuses.BAD_NUMBER:
         message = "an expected return, covariance, previous weight or cost is NaN or infinite"
-    elif status == kernels.BAD_PARAMETER:
+    elif status == statuses.BAD_PARAMETER:
         message = "risk aversion and turnover limits must be positive, transaction costs not negative"
-    elif status == kernels.NOT_CONVEX:
+    elif status == statuses.NOT_CONVEX:
         message = "the covariance has a negative eigenvalue, so that the problem is not convex: repair it first"
-    elif status == kernels.OUT_OF_RANGE:
+    elif status == statuses.OUT_OF_RANGE:
         message = (
             "its covariance times the risk aversion, or its returns, are numbers of about 1e-308 or 1e308, which "
             "cannot be scaled in double precision: give them in other units"
         )
-    elif status == kernels.OUT_OF_REACH:
+    elif status == statuses.OUT_OF_REACH:
         limit = float(turnover[element if turnover.shape[0] > 1 else 0, 0])
         reason = explain_unreachable(limits, previous[element], limit)
         message = (
@@ -118,5 +117,7 @@ def raise_for_facts(
             f"turnover limit {limit:g}, or widen the limits on weights"
         )
     else:
-        message = "the solver did not converge; check the scale of its covariance and returns"
+        limit = float(turnover[element if turnover.shape[0] > 1 else 0, 0])
+        reason = explain_unreachable(limits, previous[element], limit)
+        message = reason or "the solver did not converge; check the scale of its covariance and returns"
     raise AllocationError(f"{where}: {message}{others}")

@@ -12,6 +12,7 @@ from portfolio_dfl.risk.covariance import (
     covariance_pieces,
     estimate_path,
 )
+from portfolio_dfl.risk.factor import FactorCovariance
 from portfolio_dfl.risk.learned import LearnedCovarianceScaling
 from portfolio_dfl.risk.shrinkage import OAS, LedoitWolf
 
@@ -21,6 +22,7 @@ __all__ = [
     "CovarianceEstimator",
     "CovariancePath",
     "EWMACovariance",
+    "FactorCovariance",
     "LearnedCovarianceScaling",
     "LedoitWolf",
     "RollingCovariance",

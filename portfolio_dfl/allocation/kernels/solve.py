@@ -44,25 +44,21 @@ from portfolio_dfl.allocation.kernels.polish import (
 )
 from portfolio_dfl.allocation.kernels.scratch import matrix, new_scratch, slab, vector
 from portfolio_dfl.allocation.kernels.store import Found, Signs, open_signs, open_store
+from portfolio_dfl.allocation.statuses import (
+    BAD_NUMBER,
+    BAD_PARAMETER,
+    CERTIFIED,
+    NOT_CONVERGED,
+    NOT_CONVEX,
+    OUT_OF_RANGE,
+    OUT_OF_REACH,
+    UNCERTIFIED,
+)
 
-__all__ = [
-    "BAD_NUMBER",
-    "BAD_PARAMETER",
-    "CERTIFIED",
-    "NOT_CONVERGED",
-    "NOT_CONVEX",
-    "OUT_OF_RANGE",
-    "OUT_OF_REACH",
-    "UNCERTIFIED",
-    "solve_batch",
-]
+__all__ = ["solve_batch"]
 
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
-
-# What became of an instance (column 0 of ``facts``).
-CERTIFIED, UNCERTIFIED, NOT_CONVERGED, BAD_NUMBER, BAD_PARAMETER, NOT_CONVEX, OUT_OF_REACH = 0, 1, 2, 3, 4, 5, 6
-OUT_OF_RANGE = 7
 
 # Violations of the scaled problem's KKT conditions that a certified point may have.
 _TOLERANCE = 1e-10
