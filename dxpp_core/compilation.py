@@ -70,6 +70,11 @@ class _NotStoredError(LookupError):
     """There is no code for these types, or none that this machine can use."""
 
 
+# What a kernel says to arguments of types that it is not compiled for: Numba may not do that by itself.  The others are
+# said to a thread that calls it in the moment in which another begins or ends to prepare it.
+_UNPREPARED = (TypeError, RuntimeError, _NotStoredError)
+
+
 class _Stored(FunctionCache):
     """The code in one folder, which is only read: Numba's own cache asks to write there as well."""
 
@@ -151,7 +156,7 @@ class _Kernel:
         if self._ready:
             try:
                 return self.kernel(*arguments)
-            except TypeError:  # arguments of other types, which Numba may not compile for by itself
+            except _UNPREPARED:
                 pass
         return self._call_carefully(tuple(_writable(argument) for argument in arguments))
 
@@ -159,9 +164,10 @@ class _Kernel:
         if self._ready:
             try:
                 return self.kernel(*arguments)
-            except TypeError:
+            except _UNPREPARED:
                 pass
         with self._lock:
+            self._ready = False  # while a kernel is prepared, Numba would compile it for any caller
             self._prepare(arguments)
             self._ready = True
         return self.kernel(*arguments)

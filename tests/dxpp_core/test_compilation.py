@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,15 @@ def test_without_a_compiling_process_this_one_compiles_and_stores(
     caplog.clear()
     assert kernel()(np.arange(3.0)) == 3.0
     assert not caplog.messages
+
+
+def test_threads_that_bring_other_types_wait_for_one_another(kernel: Callable[[], Callable[..., float]]) -> None:
+    total = kernel()
+    assert total(np.arange(4.0)) == 6.0
+    kinds = [np.float32, np.int64, np.float32, np.float64, np.int64, np.int32]
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        found = list(pool.map(lambda kind: total(np.arange(4).astype(kind)), kinds))
+    assert found == [6.0] * len(kinds)
 
 
 def test_a_long_silence_is_explained_on_standard_error(
