@@ -149,6 +149,9 @@ def predict(
     spreads: Annotated[Path | None, typer.Option(help="fresh bid-ask spreads; else the study's file")] = None,
     format_: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
     output: Annotated[Path | None, typer.Option(help="file to write in place of showing")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option("--features", metavar="NAME=FILE", help="fresh table of a feature")
+    ] = None,
     folder: Runs = Path("runs"),
 ) -> None:
     """Show target weights and trades at the last close of fresh prices, read as the study's were."""
@@ -169,6 +172,7 @@ def predict(
         wealth=wealth,
         lot=lot,
         spreads=spreads,
+        features=assignments(features or []),
     ).text(format_)
     if output is None:
         _say(advice)

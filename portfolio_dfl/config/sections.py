@@ -135,11 +135,23 @@ class ForecastingConfig(Section):
     predictor: Text = Field(
         default="linear",
         min_length=1,
-        description="linear (the paper's) | momentum | ewma | mlp | gru | tcn | package.module:Class",
+        description="linear (the paper's) | momentum | ewma | pooled | mlp | gru | tcn | package.module:Class; with "
+        "features pooled | linear | gru | tcn",
     )
     lookback: int = Field(default=120, ge=1, description="trading days of returns the predictor sees")
     scaled: bool = Field(default=True, description="standardise with scales fitted in the training window")
     options: dict[str, Free] = Field(default_factory=dict, description="arguments of the predictor")
+    prior: Literal["zero", "historical_mean", "james_stein", "equilibrium"] = Field(
+        default="zero",
+        description="what forecasts are added to: zero | historical_mean | james_stein | equilibrium, λΣ of weights",
+    )
+    prior_options: dict[str, Free] = Field(
+        default_factory=dict,
+        description="arguments of the prior: window, reference: {ticker: weight}, scale, learn_scale",
+    )
+    ensemble: int = Field(
+        default=1, ge=1, description="predictors trained apart from as many seeds; their mean forecasts"
+    )
 
 
 class TrainingConfig(Section):

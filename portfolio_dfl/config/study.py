@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from portfolio_dfl.config.costs import CostsConfig
+from portfolio_dfl.config.features import FeatureConfig, FeatureName
 from portfolio_dfl.config.names import strategy_names
 from portfolio_dfl.config.section import Name, Section
 from portfolio_dfl.config.sections import (
@@ -46,6 +47,10 @@ class StudyConfig(PrintedResult, Section):
 
     name: Name = Field(default="study", min_length=1, pattern=r"^\w[\w.-]*$", description="letters, digits, . _ -")
     data: DataConfig = DataConfig()
+    features: dict[FeatureName, FeatureConfig] = Field(
+        default_factory=dict,
+        description="{name: {source or builtin or function, lag, ..}}: what predictors see beside returns",
+    )
     covariance: CovarianceConfig = CovarianceConfig()
     allocation: AllocationConfig = AllocationConfig()
     forecasting: ForecastingConfig = ForecastingConfig()

@@ -15,10 +15,12 @@ from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, sum_line
+from portfolio_dfl.strategies.features import Tables, build_features, read_tables, table_files, write_tables
 from portfolio_dfl.strategies.setting import resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
 
 if TYPE_CHECKING:
+    from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
 __all__ = ["decide", "load_policy", "save_strategy", "saved_tickers"]
@@ -28,10 +30,12 @@ _CONFIG, _WINDOW, _TICKERS, _LANE = _FILES = ("config.yaml", "window.pt", "ticke
 _SPREADS = "spreads.parquet"
 
 
-def load_policy(folder: Path, *, spreads: pd.DataFrame | None = None) -> tuple[PredictOptimisePolicy, list[str]]:
+def load_policy(
+    folder: Path, *, spreads: pd.DataFrame | None = None, tables: Tables | None = None
+) -> tuple[PredictOptimisePolicy, list[str]]:
     """A strategy that is ready to decide, and its tickers, from a folder that :func:`save_strategy` wrote.
 
-    ``spreads`` are bid–ask spreads of new dates, in place of those that it was trained with.
+    ``spreads`` are bid–ask spreads of new dates, and ``tables`` features, in place of those that it was trained with.
 
     Raises
     ------
@@ -55,7 +59,9 @@ def load_policy(folder: Path, *, spreads: pd.DataFrame | None = None) -> tuple[P
     lane = next(lane for lane in every if lane.slug == slug)
     if spreads is None and (folder / _SPREADS).is_file():
         spreads = read_parquet(folder / _SPREADS)
-    policy = build_trained_policy(resolve_setting(config, tickers, trained=True, spreads=spreads), lane)
+    features = build_features(config, tickers, {**read_tables(folder), **(tables or {})})
+    setting = resolve_setting(config, tickers, trained=True, spreads=spreads, features=features)
+    policy = build_trained_policy(setting, lane)
     policy.use(window)
     return policy, tickers
 
@@ -81,7 +87,7 @@ def _damaged(folder: Path, reason: str) -> TrackingError:
 
 
 def _present(folder: Path) -> list[str]:
-    return [*_FILES, *[_SPREADS] * (folder / _SPREADS).is_file()]
+    return [*_FILES, *[_SPREADS] * (folder / _SPREADS).is_file(), *table_files(folder)]
 
 
 def save_strategy(
@@ -92,6 +98,7 @@ def save_strategy(
     slug: str,
     tickers: Sequence[str],
     spreads: pd.DataFrame | None = None,
+    features: FeatureSet | None = None,
 ) -> None:
     """Write what :func:`load_policy` reads, and the digests by which it knows damage."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,6 +108,7 @@ def save_strategy(
     shutil.copyfile(window_file, folder / _WINDOW)
     if spreads is not None:
         (folder / _SPREADS).write_bytes(parquet_bytes(spreads))
+    write_tables(folder, features)
     (folder / SUMS).write_text("".join(sum_line(folder, name) for name in _present(folder)), encoding="utf-8")
 
 

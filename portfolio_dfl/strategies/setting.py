@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from portfolio_dfl.allocation import Costs, MultiPeriodMeanVariance
     from portfolio_dfl.allocation.limits import Limit
+    from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.forecasting import PredictorSpec
     from portfolio_dfl.risk import CovarianceEstimator
     from portfolio_dfl.training.settings import TrainingSettings
@@ -30,6 +31,7 @@ class TrainedSetting:
     """
 
     predictor: PredictorSpec
+    features: FeatureSet | None
     samples: int
     expanding: bool
     settings: TrainingSettings
@@ -139,7 +141,12 @@ class StrategySetting:
 
 
 def resolve_setting(
-    config: StudyConfig, assets: Sequence[str], *, trained: bool, spreads: pd.DataFrame | None = None
+    config: StudyConfig,
+    assets: Sequence[str],
+    *,
+    trained: bool,
+    spreads: pd.DataFrame | None = None,
+    features: FeatureSet | None = None,
 ) -> StrategySetting:
     """What a configuration says of its strategies, as the objects that it names.
 
@@ -152,6 +159,8 @@ def resolve_setting(
         Whether any of them learns; otherwise what training alone needs is not looked at.
     spreads : DataFrame, optional
         Bid–ask spreads by date and ticker, where the configuration names a table of them.
+    features : FeatureSet, optional
+        What predictors see beside returns, see :func:`~portfolio_dfl.strategies.features.build_features`.
 
     Raises
     ------
@@ -161,7 +170,7 @@ def resolve_setting(
     from portfolio_dfl.risk.build import try_covariance
 
     allocation = config.allocation
-    part = _trained(config) if trained else None
+    part = _trained(config, assets, features) if trained else None
     limits = build_limits(allocation, assets)
     covariance = build_estimator(config)
     try_covariance(covariance, len(assets))
@@ -186,9 +195,9 @@ def resolve_setting(
     )
 
 
-def _trained(config: StudyConfig) -> TrainedSetting:
+def _trained(config: StudyConfig, assets: Sequence[str], features: FeatureSet | None) -> TrainedSetting:
     from dxpp_core import find_solver
-    from portfolio_dfl.forecasting import PredictorSpec
+    from portfolio_dfl.forecasting import PredictorSpec, PriorSpec
     from portfolio_dfl.training.losses import build_loss
     from portfolio_dfl.training.settings import TrainingSettings
 
@@ -208,7 +217,14 @@ def _trained(config: StudyConfig) -> TrainedSetting:
         patience=training.patience,
     )
     return TrainedSetting(
-        predictor=PredictorSpec(forecasting.predictor, forecasting.options, forecasting.scaled),
+        predictor=PredictorSpec(
+            forecasting.predictor,
+            forecasting.options,
+            forecasting.scaled,
+            PriorSpec(forecasting.prior, forecasting.prior_options).of_assets(assets),
+            forecasting.ensemble,
+        ),
+        features=features,
         samples=training.samples,
         expanding=training.expanding,
         settings=settings,

@@ -27,10 +27,12 @@ from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, digest, sum_line
+from portfolio_dfl.strategies.features import read_tables, table_files, write_tables
 from portfolio_dfl.study.places import at_home
 from portfolio_dfl.tracking.places import StoreError
 
 if TYPE_CHECKING:
+    from portfolio_dfl.data.features import FeatureSet, FeatureTable
     from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = ["RunFolder"]
@@ -81,11 +83,12 @@ class RunFolder:
         flags: pd.DataFrame,
         predictor: Path | None = None,
         spreads: pd.DataFrame | None = None,
+        features: FeatureSet | None = None,
     ) -> RunFolder:
         """Make a new folder under ``tracking.folder`` with what a resumption needs.
 
         ``predictor`` is the folder that a predictor of the user's own was imported from, ``spreads`` the bid-ask
-        spreads that trades pay.
+        spreads that trades pay, ``features`` what predictors see beside returns, of which the tables are kept.
         """
         root = config.tracking.folder.resolve()
         name = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
@@ -98,6 +101,7 @@ class RunFolder:
             draft._write(_PREDICTOR, f"{predictor}\n".encode())
         if spreads is not None:
             draft._write(_SPREADS, parquet_bytes(spreads))
+        write_tables(draft.path, features)
         draft.seal()
         (draft.path / _WINDOWS).mkdir()
         draft.path.rename(root / name)
@@ -170,6 +174,27 @@ class RunFolder:
     def prices(self) -> pd.DataFrame:
         """The clean prices the run was started with."""
         return read_parquet(self.path / _PRICES)
+
+    def tables(self) -> dict[str, FeatureTable]:
+        """The tables of features that the run was started with, by name.
+
+        Raises
+        ------
+        TrackingError
+            If one is gone.
+        """
+        found = read_tables(self.path)
+        sections = self.recorded_config().features if any(self.path.glob("features")) else {}
+        lacking = [
+            name
+            for name, section in sections.items()
+            if section.builtin is None and section.function is None and name not in found
+        ]
+        if lacking:
+            raise TrackingError(
+                f"run {self.name} is not complete: features {', '.join(lacking)} are missing; start the study again"
+            )
+        return dict(found)
 
     def spreads(self) -> pd.DataFrame | None:
         """The bid-ask spreads the run was started with; None where its costs have none.
@@ -245,7 +270,7 @@ class RunFolder:
 
     @property
     def _started_with(self) -> list[str]:
-        return [*_START, *[_SPREADS] * (self.path / _SPREADS).is_file()]
+        return [*_START, *[_SPREADS] * (self.path / _SPREADS).is_file(), *table_files(self.path)]
 
     def _sealed(self, name: str) -> bytes:
         try:

@@ -20,6 +20,7 @@ from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
 from portfolio_dfl.data.spreads import read_spreads
 from portfolio_dfl.data.tidy import as_day, tidy_prices
 from portfolio_dfl.errors import DataError, TrackingError
+from portfolio_dfl.strategies.features import Tables
 from portfolio_dfl.strategies.saved import decide, load_policy, saved_tickers
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.holdings import CASH, HoldingsLike, parse_holdings, read_holdings
@@ -152,6 +153,7 @@ def advise(
     wealth: float | None = None,
     lot: int | None = None,
     spreads: str | os.PathLike[str] | pd.DataFrame | None = None,
+    features: Tables | None = None,
 ) -> Advice:
     """Decide at the last close of fresh prices.
 
@@ -186,6 +188,9 @@ def advise(
     spreads : path or DataFrame, optional
         Bid–ask spreads up to the last price, where the study's costs have them; by default its own table is read
         again.
+    features : mapping, optional
+        Fresh tables of features by name, as files or frames; by default the sources that the study was configured with
+        are read again.
 
     Raises
     ------
@@ -197,7 +202,9 @@ def advise(
     folder, config = _saved(os.fspath(model), strategy, Path(root))
     section, tickers = config.data, saved_tickers(folder)
     with RunFolder(folder.parents[2]).importing():  # for a registered model that is no run, which tells no more
-        policy, _ = load_policy(folder, spreads=_fresh_spreads(config, tickers, spreads))
+        policy, _ = load_policy(
+            folder, spreads=_fresh_spreads(config, tickers, spreads), tables=_fresh_tables(config, features)
+        )
     now = pd.Timestamp(today or dt.date.today())
     section = section.model_copy(update={"policies": {**section.policies, **(policies or {})}})
     frame = _fresh_prices(section, prices, tickers, as_day(start or section.start, "start"), now)
@@ -250,6 +257,22 @@ def _fresh_spreads(
         return None
     fresh = known if spreads is None else spreads
     return None if fresh is None else read_spreads(fresh, tickers, calendar=config.data.calendar)
+
+
+def _fresh_tables(config: StudyConfig, given: Tables | None) -> Tables:
+    """Where tables of features are read from now: what is given, or else what the study was configured with."""
+    sections = config.features.items()
+    fresh = {name: section.source for name, section in sections if section.source is not None}
+    lacking = [
+        name
+        for name, section in sections
+        if section.source is None and section.builtin is None and section.function is None and name not in (given or {})
+    ]
+    if lacking:
+        raise DataError(
+            f"features {', '.join(lacking)} were given in Python: give fresh ones, as --features {lacking[0]}=FILE"
+        )
+    return {**fresh, **(given or {})}
 
 
 def _saved(model: str, strategy: str, root: Path) -> tuple[Path, StudyConfig]:

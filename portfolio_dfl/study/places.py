@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from portfolio_dfl.config.study import StudyConfig
@@ -43,6 +44,10 @@ def located(config: StudyConfig) -> StudyConfig:
         source=source if place is None else os.fspath(_absolute(place)),
         uri=uri if uri is None else _absolute_uri(uri),
         spreads=spreads if spreads is None else os.fspath(_absolute(Path(spreads))),
+        features={
+            name: None if section.source is None else os.fspath(_absolute(Path(section.source)))
+            for name, section in config.features.items()
+        },
     )
 
 
@@ -69,6 +74,10 @@ def at_home(config: StudyConfig, folder: Path, run: str | None = None) -> StudyC
         source=_found(config.data.source, recorded, folder),
         uri=config.tracking.uri,
         spreads=None if config.costs.spreads is None else _found(config.costs.spreads, recorded, folder),
+        features={
+            name: None if section.source is None else _found(section.source, recorded, folder)
+            for name, section in config.features.items()
+        },
     )
 
 
@@ -91,12 +100,23 @@ def _start(recorded: Path, folder: Path) -> Path:
     return Path(*folder.parts[: -len(parts)])
 
 
-def _changed(config: StudyConfig, *, folder: Path, source: str, uri: str | None, spreads: str | None) -> StudyConfig:
+def _changed(
+    config: StudyConfig,
+    *,
+    folder: Path,
+    source: str,
+    uri: str | None,
+    spreads: str | None,
+    features: Mapping[str, str | None],
+) -> StudyConfig:
     return config.model_copy(
         update={
             "tracking": config.tracking.model_copy(update={"folder": folder, "uri": uri}),
             "data": config.data.model_copy(update={"source": source}),
             "costs": config.costs.model_copy(update={"spreads": spreads}),
+            "features": {
+                name: section.model_copy(update={"source": features[name]}) for name, section in config.features.items()
+            },
         }
     )
 

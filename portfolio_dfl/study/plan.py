@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.strategies.features import Tables, build_features, with_tables
 from portfolio_dfl.strategies.setting import StrategySetting, resolve_setting
 from portfolio_dfl.strategies.table import Lane, build_trained_policy, lanes
 from portfolio_dfl.study.span import Span, decision_span, first_decision, load_panel, load_spreads
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.allocation import Costs
     from portfolio_dfl.backtest import Ledger
     from portfolio_dfl.config.sections import EvaluationConfig, ExecutionConfig
+    from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.data.panel import PricePanel
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
@@ -94,6 +96,11 @@ class StudyPlan:
         return self.config.backtest.rebalance == "daily"
 
     @property
+    def features(self) -> FeatureSet | None:
+        """What predictors see beside returns."""
+        return None if self.setting.trained is None else self.setting.trained.features
+
+    @property
     def returns(self) -> pd.DataFrame:
         """Simple returns of the panel, [T, N]."""
         return self.panel.returns
@@ -104,6 +111,7 @@ def resolve_plan(
     panel: PricePanel | None = None,
     *,
     spreads: pd.DataFrame | None = None,
+    tables: Tables | None = None,
     execution: ExecutionConfig | None = None,
 ) -> StudyPlan:
     """The plan of a configuration; settings that contradict each other are heard of here.
@@ -115,6 +123,8 @@ def resolve_plan(
         Clean prices; by default those that the configuration names are loaded.
     spreads : DataFrame, optional
         Bid–ask spreads by date and ticker; by default the table that the configuration names is read.
+    tables : mapping, optional
+        Tables of features by name; by default those that the configuration names are read.
     execution : ExecutionConfig, optional
         Where the study runs, if not where the configuration says.
 
@@ -125,13 +135,16 @@ def resolve_plan(
     """
     panel = load_panel(config) if panel is None else panel
     returns = panel.returns
-    span = decision_span(config, returns)
+    config = with_tables(config, tables)
     paths = lanes(config.backtest.strategies, config.training.seeds)
-    spreads = load_spreads(config, panel.tickers) if spreads is None else spreads
     trained = any(lane.trained for lane in paths)
-    setting = resolve_setting(config, list(panel.tickers), trained=trained, spreads=spreads)
+    features = build_features(config, list(panel.tickers), tables) if trained else None
+    span = decision_span(config, returns, features)
+    spreads = load_spreads(config, panel.tickers) if spreads is None else spreads
+    setting = resolve_setting(config, list(panel.tickers), trained=trained, spreads=spreads, features=features)
     _require_spreads(config, setting, returns, span, trained=trained)
     policies = {lane: build_trained_policy(setting, lane) for lane in paths if lane.trained}
+    _require_features(policies, returns.loc[: span.dates[0]], returns.loc[: span.dates[-1]])
     _try_own_losses(policies, returns.loc[: span.dates[0]])
     return StudyPlan(
         config=config,
@@ -146,6 +159,14 @@ def resolve_plan(
         periods_per_year=periods_per_year(config, returns),
         execution=config.execution if execution is None else execution,
     )
+
+
+def _require_features(policies: Mapping[Lane, PredictOptimisePolicy], first: pd.DataFrame, last: pd.DataFrame) -> None:
+    """Raise DataError, before anything is trained, unless every training and decision finds its features."""
+    for policy in list(policies.values())[:1]:
+        if policy.features is not None:
+            needed = policy.days_of_features(first) + len(last) - len(first)
+            policy.features.rows(last, needed)
 
 
 def _try_own_losses(policies: Mapping[Lane, PredictOptimisePolicy], history: pd.DataFrame) -> None:

@@ -17,6 +17,7 @@ from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
 from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
+from portfolio_dfl.strategies.features import Tables
 from portfolio_dfl.strategies.table import TABLE, Lane
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.places import located
@@ -64,13 +65,17 @@ class TrainedStudy(PrintedResult):
         return "\n".join([*lines, f"run  {self.folder}", f"next: portfolio-dfl backtest {reference}"])
 
 
-def run_study(config: StudyLike, *, progress: Progress | None = None) -> StudyResult:
+def run_study(config: StudyLike, *, features: Tables | None = None, progress: Progress | None = None) -> StudyResult:
     """Run a whole study and record it.
 
     Parameters
     ----------
     config : StudyConfig, path or mapping
         A path is that of a YAML file.
+    features : mapping, optional
+        Tables of features by name, as frames or as what
+        :func:`~portfolio_dfl.data.features.reading.feature_table` gives; they take the place of files, and the
+        configuration says the rest of them.
     progress : callable, optional
         Told of finished windows and walks: (stage, done, total).
 
@@ -79,30 +84,34 @@ def run_study(config: StudyLike, *, progress: Progress | None = None) -> StudyRe
     PortfolioError
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
-    plan = resolve_plan(located(StudyConfig.of(config)))
+    plan = resolve_plan(located(StudyConfig.of(config)), tables=features)
     return _complete(plan, _begin(plan), progress)
 
 
-def train_study(config: StudyLike, *, progress: Progress | None = None) -> TrainedStudy:
+def train_study(config: StudyLike, *, features: Tables | None = None, progress: Progress | None = None) -> TrainedStudy:
     """Train all windows of a study and stop there; :func:`resume_study` backtests it later.
 
     Parameters and errors as :func:`run_study`.
     """
-    plan = resolve_plan(located(StudyConfig.of(config)))
+    plan = resolve_plan(located(StudyConfig.of(config)), tables=features)
     folder, execution = _begin(plan), plan.execution
     with _tracked(plan, folder) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(plan, folder, children, progress or _silent)
     return TrainedStudy(folder.path, {lane.label: tuple(mine) for lane, mine in windows.items()})
 
 
-def compare_study(config: StudyLike, *, progress: Progress | None = None) -> StudyResult:
+def compare_study(
+    config: StudyLike, *, features: Tables | None = None, progress: Progress | None = None
+) -> StudyResult:
     """Run a study with every strategy that the table compares, and those that the configuration names beside them.
 
     Parameters and errors as :func:`run_study`.
     """
     study = StudyConfig.of(config)
     named = [name for name, entry in TABLE.items() if entry.compared or name in study.backtest.strategies]
-    return run_study(study.override([f"backtest.strategies=[{', '.join(named)}]"]), progress=progress)
+    return run_study(
+        study.override([f"backtest.strategies=[{', '.join(named)}]"]), features=features, progress=progress
+    )
 
 
 def resume_study(
@@ -140,8 +149,8 @@ def resume_study(
     if config.model_copy(update={"execution": recorded.execution}) != recorded:
         raise ConfigError("a study that goes on may change where it runs, execution.*, and nothing else")
     with folder.importing():
-        panel, spreads = PricePanel(folder.prices()), folder.spreads()
-        plan = resolve_plan(recorded, panel, spreads=spreads, execution=config.execution)
+        panel, spreads, tables = PricePanel(folder.prices()), folder.spreads(), folder.tables()
+        plan = resolve_plan(recorded, panel, spreads=spreads, tables=tables, execution=config.execution)
     return _complete(plan, folder, progress)
 
 
@@ -152,7 +161,7 @@ def _begin(plan: StudyPlan) -> RunFolder:
     _open_store(plan.config)
     predictor = import_folder(plan.config.forecasting.predictor) if plan.policies else None
     prices, flags = plan.panel.prices, plan.panel.report.to_frame()
-    return RunFolder.create(plan.config, prices, flags, predictor, plan.setting.costs.spreads)
+    return RunFolder.create(plan.config, prices, flags, predictor, plan.setting.costs.spreads, plan.features)
 
 
 def _complete(plan: StudyPlan, folder: RunFolder, progress: Progress | None) -> StudyResult:
@@ -163,7 +172,7 @@ def _complete(plan: StudyPlan, folder: RunFolder, progress: Progress | None) -> 
             windows = train(plan, folder, children, show)
             walks = walk(plan, windows, show)
         result = evaluate(plan, folder, windows, walks, facts, parent)
-        record(result, folder, windows, children, parent, time.perf_counter() - begin)
+        record(result, folder, windows, children, parent, time.perf_counter() - begin, plan.features)
     return result
 
 
@@ -176,6 +185,7 @@ def _tracked(plan: StudyPlan, folder: RunFolder) -> Iterator[tuple[TrackedRun, d
         "run": folder.recorded_name,
         "data": config.data.source,
         "data_sha256": plan.panel.sha256,
+        **({} if plan.features is None else {"features_sha256": plan.features.sha256}),
         "periods_per_year": f"{plan.periods_per_year:.12g}",
         "git_commit": git_commit(),
         "solver": config.allocation.solver,

@@ -15,6 +15,7 @@ from portfolio_dfl.wording import counted
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest.rebalancing import Rebalancing
+    from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.data.panel import PricePanel
 
 __all__ = ["Span", "decision_span", "first_decision", "load_panel", "load_spreads", "rebalancing_of"]
@@ -74,7 +75,7 @@ def rebalancing_of(config: StudyConfig) -> Rebalancing:
     return Rebalancing(rule, section.rebalance_on, config.data.calendar)
 
 
-def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
+def decision_span(config: StudyConfig, returns: pd.DataFrame, features: FeatureSet | None = None) -> Span:
     """Decision dates of ``backtest.rebalance`` from ``backtest.start`` to ``backtest.end``, as far as data allow.
 
     Raises
@@ -83,7 +84,7 @@ def decision_span(config: StudyConfig, returns: pd.DataFrame) -> Span:
         If the start is earlier than the training samples allow, no date is left, or the horizon exceeds the data.
     """
     days = pd.DatetimeIndex(returns.index)
-    needed = first_decision(config)
+    needed = first_decision(config, features)
     last = len(days) - 2 - config.backtest.lag
     if needed - 1 > last:
         raise ConfigError(
@@ -137,8 +138,8 @@ def _require_listed(config: StudyConfig, rebalancing: Rebalancing, first: pd.Tim
         )
 
 
-def first_decision(config: StudyConfig) -> int:
-    """Number of returns, the decision date's included, that the first decision of a study needs."""
+def first_decision(config: StudyConfig, features: FeatureSet | None = None) -> int:
+    """Number of returns, the decision date's included, that the first decision of a study with these features needs."""
     from portfolio_dfl.training.samples import returns_needed
 
     training, window, lookback = config.training, config.covariance.window, config.forecasting.lookback
@@ -151,6 +152,7 @@ def first_decision(config: StudyConfig) -> int:
         horizon=config.allocation.horizon,
         realised_window=training.realised_window,
         stage=config.allocation.stage,
+        reach=1 if features is None else features.reach,
     )
 
 

@@ -19,6 +19,7 @@ from portfolio_dfl.tracking.mlflow_store import TrackedRun
 from portfolio_dfl.training.walk_forward import retraining_dates
 
 if TYPE_CHECKING:
+    from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = ["Progress", "evaluate", "record", "train", "walk"]
@@ -116,6 +117,7 @@ def record(
     children: Mapping[Lane, TrackedRun],
     parent: TrackedRun,
     seconds: float,
+    features: FeatureSet | None = None,
 ) -> None:
     """Put metrics, artifacts and models into MLflow and the run folder."""
     names = [str(column) for column in result.metrics.columns]
@@ -135,7 +137,8 @@ def record(
             numbers_at = {n: {name: values[n] for name, values in columns.items()} for n in range(len(mine))}
             run.log_series(numbers_at)
             run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
-            _record_model(result, folder, run, lane, windows[lane], tickers=list(book.trades.columns))
+            tickers = list(book.trades.columns)
+            _record_model(result, folder, run, lane, windows[lane], tickers=tickers, features=features)
     parent.log_file(result.report)
     for name, frame in result.tables().items():
         parent.log_file(folder.save_frame(f"tables/{name}", frame), "tables")
@@ -154,6 +157,7 @@ def _record_model(
     lane: Lane,
     windows: Sequence[TrainedWindow],
     tickers: Sequence[str],
+    features: FeatureSet | None,
 ) -> None:
     """Keep the newest window that did not fail as a model; register that of the first trained strategy."""
     from portfolio_dfl.tracking.model import register_model, save_model
@@ -170,6 +174,7 @@ def _record_model(
         slug=lane.slug,
         tickers=tickers,
         spreads=folder.spreads(),
+        features=features,
     )
     model = save_model(place / "model", place / "strategy", folder.prices().loc[: newest.date])
     run.log_folder(model, "model")

@@ -27,6 +27,7 @@ from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.execution.process import SharedChange, log_level
+from portfolio_dfl.strategies.features import build_features
 from portfolio_dfl.strategies.limits import build_limits
 from portfolio_dfl.strategies.setting import resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
@@ -40,6 +41,8 @@ from portfolio_dfl.tracking.places import StoreError, refusal, restored, sqlite_
 
 if TYPE_CHECKING:
     import optuna
+
+    from portfolio_dfl.data.features import FeatureSet
 
 # Configurations that are looked at before the first trial; each takes a millisecond.
 _MOST_CORNERS = 512
@@ -65,6 +68,9 @@ _NEWER = (
     "backtest.rebalance",
     "backtest.rebalance_on",
     "covariance.options",
+    "forecasting.prior",
+    "forecasting.prior_options",
+    "forecasting.ensemble",
 )
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]
@@ -129,7 +135,8 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
     variants = _variants(config)
     known, start, end = _validation(config, variants)
     folder = config.tracking.folder
-    name = f"{config.name}-{_digest(asked, known, load_spreads(config, list(known.columns)))}"
+    tickers = list(known.columns)
+    name = f"{config.name}-{_digest(asked, known, load_spreads(config, tickers), build_features(config, tickers))}"
     store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
     tags = {"kind": "sweep", "sweep": name}
     with closed_on_signal(), _held(folder, name), _quiet:
@@ -172,11 +179,13 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     """
     from portfolio_dfl.backtest.evaluation import performance
 
-    if int(known.index.searchsorted(start)) + 1 < first_decision(config):
+    tickers = list(known.columns)
+    features = build_features(config, tickers)
+    if int(known.index.searchsorted(start)) + 1 < first_decision(config, features):
         return float("nan")
     tuned = lanes([config.sweep.strategy], config.training.seeds)
-    tickers = list(known.columns)
-    setting = resolve_setting(config, tickers, trained=True, spreads=load_spreads(config, tickers))
+    spreads = load_spreads(config, tickers)
+    setting = resolve_setting(config, tickers, trained=True, spreads=spreads, features=features)
     rule = LedgerRule.of(config, setting.costs)
     decisions = rebalancing_of(config).dates(pd.DatetimeIndex(known.index), start, end)
     scores = []
@@ -233,12 +242,13 @@ def _validation(
 ) -> tuple[pd.DataFrame, pd.Timestamp, pd.Timestamp]:
     """Returns known at the first test decision, and the first and last validation date."""
     returns = load_panel(config).returns
-    first = decision_span(config, returns).dates[0]
+    features = build_features(config, list(returns.columns))
+    first = decision_span(config, returns, features).dates[0]
     known = returns.loc[:first]
     periods_per_year(config, known)  # dates of no known rhythm are heard of before the first trial
     last = len(known) - 2 - config.backtest.lag
     begin = last - config.sweep.days + 1
-    needed = first_decision(config)
+    needed = first_decision(config, features)
     if begin + 1 < needed:
         raise ConfigError(
             f"sweep.days {config.sweep.days} before {first.date()} leave {max(begin + 1, 0)} returns where the first "
@@ -252,7 +262,7 @@ def _validation(
     tuned = lanes([config.sweep.strategy], config.training.seeds)
     tickers = list(returns.columns)
     spreads = load_spreads(config, tickers)
-    setting = resolve_setting(config, tickers, trained=True, spreads=spreads)
+    setting = resolve_setting(config, tickers, trained=True, spreads=spreads, features=features)
     if spreads is not None:  # trials that learn from earlier ones say so themselves
         setting.costs.spreads_on(pd.DatetimeIndex(known.index[begin : last + 2]), tickers)
     build_trained_policy(setting, tuned[0])  # or no trial could be judged
@@ -346,11 +356,11 @@ def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult
     return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path)
 
 
-def _digest(config: StudyConfig, known: pd.DataFrame, spreads: pd.DataFrame | None) -> str:
-    """What identifies a search: its returns, spreads and everything but how many trials it has and where it runs."""
+def _digest(config: StudyConfig, known: pd.DataFrame, spreads: pd.DataFrame | None, features: FeatureSet | None) -> str:
+    """What identifies a search: its returns and tables, and everything but how many trials it has and where it runs."""
     decisive = config.override(["sweep.trials=1"])
     usual = StudyConfig()
-    unset: dict[str, Any] = {"costs": True} if config.costs == usual.costs else {}
+    unset: dict[str, Any] = {key: True for key in ("costs", "features") if getattr(config, key) == getattr(usual, key)}
     for key in _NEWER:
         section, _, name = key.partition(".")
         if getattr(getattr(config, section), name) == getattr(getattr(usual, section), name):
@@ -358,4 +368,5 @@ def _digest(config: StudyConfig, known: pd.DataFrame, spreads: pd.DataFrame | No
     text = decisive.model_dump_json(exclude={"execution": True, "tracking": True, **unset})
     tables = [known] if spreads is None else [known, spreads.loc[: known.index[-1]]]
     numbers = b"".join(pd.util.hash_pandas_object(table).to_numpy().tobytes() for table in tables)
-    return hashlib.sha256(text.encode() + numbers).hexdigest()[:8]
+    tabled = b"" if features is None else features.sha256.encode()
+    return hashlib.sha256(text.encode() + numbers + tabled).hexdigest()[:8]

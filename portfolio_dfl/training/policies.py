@@ -160,6 +160,11 @@ class PredictOptimisePolicy:
         reach = 1 if self.features is None else self.features.reach
         return max(self.lookback + reach - 1, self.covariance.window)
 
+    def days_of_features(self, history: pd.DataFrame) -> int:
+        """Number of the newest days of a history that the samples of its last date see features of."""
+        used = len(history) if self.expanding else self.returns_needed
+        return used - (self.returns_to_decide - self.lookback)
+
     def _build(self, date: pd.Timestamp | None = None) -> DecisionModel:
         """A fresh model; whatever it draws beside its parameters is what the window of that date drew."""
         model, *others = [self._member(date, member) for member in range(self.predictor.ensemble)]
@@ -202,8 +207,7 @@ class PredictOptimisePolicy:
         path = covariance_path(recent, self.covariance)
         rows = None
         if self.features is not None:
-            # The days that the window of the first sample begins with, and all after them.
-            rows = self.features.rows(history, len(recent) - (self.returns_to_decide - self.lookback))
+            rows = self.features.rows(history, self.days_of_features(history))
         samples = build_samples(
             recent,
             lookback=self.lookback,

@@ -1,0 +1,142 @@
+"""The features that a configuration names, as the objects that policies ask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+import pandas as pd
+
+from portfolio_dfl.config.features import FeatureConfig
+from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
+from portfolio_dfl.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from portfolio_dfl.data.features import FeatureSet, FeatureTable
+
+__all__ = ["FEATURES", "Tables", "build_features", "read_tables", "table_files", "with_tables", "write_tables"]
+
+#: Folder that tables are kept in, beside what they were used with.
+FEATURES = "features"
+
+#: Tables of features by name: frames, files, or tables that are read already.
+Tables: TypeAlias = Mapping[str, Union["FeatureTable", pd.DataFrame, str, os.PathLike[str]]]
+
+
+def with_tables(config: StudyConfig, given: Tables | None) -> StudyConfig:
+    """The configuration with sections for tables that are given in Python and say all of themselves.
+
+    Raises
+    ------
+    ConfigError
+        If something else is given under a name that the configuration lacks.
+    """
+    from portfolio_dfl.data.features import FeatureTable
+
+    added = {}
+    for name, table in (given or {}).items():
+        if name in config.features:
+            continue
+        if not isinstance(table, FeatureTable):
+            raise ConfigError(
+                f"features: {name} is given and not in the configuration, which says when its values were known: add "
+                f"features: {{{name}: {{lag: 1}}}}, or give a FeatureTable"
+            )
+        added[name] = FeatureConfig(lag=table.lag, max_age=table.max_age, missing=table.missing)
+    return config.model_copy(update={"features": {**config.features, **added}}) if added else config
+
+
+def build_features(config: StudyConfig, tickers: Sequence[str], given: Tables | None = None) -> FeatureSet | None:
+    """All features of a configuration; None where there are none.
+
+    Parameters
+    ----------
+    config : StudyConfig
+    tickers : sequence of str
+    given : mapping, optional
+        Tables in place of those that the configuration names.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If a table, a name or an option cannot be used.
+    """
+    from portfolio_dfl.data.features import FeatureSet
+
+    unknown = [name for name in given or {} if name not in config.features]
+    if unknown:
+        known = f"there are {', '.join(config.features)}" if config.features else "there are none"
+        raise ConfigError(f"features: {', '.join(unknown)} are given and not in the configuration; {known}")
+    if not config.features:
+        return None
+    return FeatureSet(
+        tuple(
+            _feature(name, section, tuple(tickers), (given or {}).get(name))
+            for name, section in config.features.items()
+        )
+    )
+
+
+def _feature(
+    name: str,
+    section: FeatureConfig,
+    tickers: tuple[str, ...],
+    given: FeatureTable | pd.DataFrame | str | os.PathLike[str] | None,
+):  # type: ignore[no-untyped-def]
+    from portfolio_dfl.data.features import BuiltinFeature, FeatureTable, OwnFeature, feature_table, read_feature_file
+    from portfolio_dfl.execution.parts import find_part
+
+    if (section.builtin is not None or section.function is not None) and given is not None:
+        raise ConfigError(f"features: {name} is made from returns, and no table can be given for it")
+    if section.builtin is not None:
+        return BuiltinFeature(name, section.builtin, tickers, section.options, section.missing)
+    if section.function is not None:
+        function = find_part("feature", section.function, {}, DataError)
+        return OwnFeature(name, function, tickers, section.options, section.reach, section.missing)
+    if isinstance(given, FeatureTable):
+        return replace(given, name=name, lag=section.lag or 0, max_age=section.max_age, missing=section.missing)
+    origin = section.source if given is None else given
+    if origin is None:
+        raise ConfigError(
+            f"features.{name} has no source: name a file, or give it in Python, features={{{name!r}: frame}}"
+        )
+    read = {
+        "name": name,
+        "tickers": tickers,
+        "lag": section.lag or 0,
+        "known_at": section.known_at,
+        "kind": section.kind,
+        "columns": section.columns,
+        "max_age": section.max_age,
+        "missing": section.missing,
+    }
+    if isinstance(origin, pd.DataFrame):
+        return feature_table(origin, **read)
+    return read_feature_file(Path(origin), **read)
+
+
+def write_tables(folder: Path, features: FeatureSet | None) -> None:
+    """Keep the tables among features in a folder's folder :data:`FEATURES`."""
+    from portfolio_dfl.data.features import FeatureTable
+
+    for feature in () if features is None else features.features:
+        if isinstance(feature, FeatureTable):
+            place = folder / FEATURES / f"{feature.name}.parquet"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(parquet_bytes(feature.rows))
+
+
+def table_files(folder: Path) -> list[str]:
+    """Files that :func:`write_tables` wrote, seen from the folder."""
+    return sorted(path.relative_to(folder).as_posix() for path in (folder / FEATURES).glob("[!.]*.parquet"))
+
+
+def read_tables(folder: Path) -> dict[str, FeatureTable]:
+    """Tables that :func:`write_tables` kept, by name; the rest of each is for the configuration to say."""
+    from portfolio_dfl.data.features import FeatureTable
+
+    return {Path(file).stem: FeatureTable(Path(file).stem, read_parquet(folder / file)) for file in table_files(folder)}
