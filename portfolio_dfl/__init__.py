@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         FactorCovariance,
         LedoitWolf,
         RollingCovariance,
+        StatisticalFactors,
     )
     from portfolio_dfl.study.live import Advice
     from portfolio_dfl.study.live import advise as predict
@@ -161,6 +162,7 @@ __all__ = [
     "RollingCovariance",
     "SPOPlusLoss",
     "SharpeLoss",
+    "StatisticalFactors",
     "StudyConfig",
     "StudyResult",
     "SweepResult",
@@ -224,7 +226,7 @@ _ROOMS = {
         "PREDICTORS EWMAPredictor GRUPredictor LinearPredictor MLPPredictor MomentumPredictor PredictorSpec "
         "TemporalConvolutionPredictor build_predictor"
     ),
-    "risk": "OAS CovarianceEstimator EWMACovariance FactorCovariance LedoitWolf RollingCovariance",
+    "risk": "OAS CovarianceEstimator EWMACovariance FactorCovariance LedoitWolf RollingCovariance StatisticalFactors",
     "study.live": "Advice",
     "study.result": "StudyResult load_result",
     "study.run": "Progress TrainedStudy compare_study resume_study run_study train_study",

@@ -77,7 +77,7 @@ class DataConfig(Section):
 class CovarianceConfig(Section):
     """How the covariance inside the portfolio problem is estimated, from returns up to the decision date."""
 
-    estimator: Annotated[str, PlainValidator(part_name("rolling", "ewma", "ledoit_wolf", "oas"))] = Field(
+    estimator: Annotated[str, PlainValidator(part_name("rolling", "ewma", "ledoit_wolf", "oas", "factor"))] = Field(
         default="rolling", description="rolling | ewma | ledoit_wolf | oas | package.module:Name"
     )
     window: int = Field(default=20, ge=2, description="trading days of returns used")

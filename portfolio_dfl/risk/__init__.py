@@ -13,6 +13,7 @@ from portfolio_dfl.risk.covariance import (
     estimate_path,
 )
 from portfolio_dfl.risk.factor import FactorCovariance
+from portfolio_dfl.risk.factor_models import StatisticalFactors
 from portfolio_dfl.risk.learned import LearnedCovarianceScaling
 from portfolio_dfl.risk.shrinkage import OAS, LedoitWolf
 
@@ -26,6 +27,7 @@ __all__ = [
     "LearnedCovarianceScaling",
     "LedoitWolf",
     "RollingCovariance",
+    "StatisticalFactors",
     "covariance_path",
     "covariance_pieces",
     "estimate_path",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -19,13 +20,20 @@ from portfolio_dfl.risk.covariance import (
     RollingCovariance,
     WindowEstimator,
 )
+from portfolio_dfl.risk.factor_models import StatisticalFactors
 from portfolio_dfl.risk.shrinkage import OAS, LedoitWolf
 
 __all__ = ["COVARIANCES", "OwnCovariance", "build_covariance", "try_covariance"]
 
 #: Estimators by name; each is made from a window and what else it has of ``ridge`` and ``halflife``.
 COVARIANCES: Mapping[str, Callable[..., CovarianceEstimator]] = MappingProxyType(
-    {"rolling": RollingCovariance, "ewma": EWMACovariance, "ledoit_wolf": LedoitWolf, "oas": OAS}
+    {
+        "rolling": RollingCovariance,
+        "ewma": EWMACovariance,
+        "ledoit_wolf": LedoitWolf,
+        "oas": OAS,
+        "factor": StatisticalFactors,
+    }
 )
 
 # How far from symmetric a matrix may be, relative to its largest entry.
@@ -55,11 +63,14 @@ def build_covariance(
         If the name is unknown, or options or signature do not fit.
     """
     if name in COVARIANCES:
-        if options:
-            raise DataError(f"covariance {name!r} has keys of its own and takes no options, not {', '.join(options)}")
+        make, given = COVARIANCES[name], dict(options or {})
         known = {"window": window, "ridge": ridge, "halflife": halflife}
-        make = COVARIANCES[name]
-        return make(**{key: value for key, value in known.items() if takes_option(make, key)})
+        own = [key for key in inspect.signature(make).parameters if key not in known]
+        foreign = [key for key in given if key not in own]
+        if foreign:
+            takes = f"the options {', '.join(own)}" if own else "no options"
+            raise DataError(f"covariance {name!r} takes {takes}, not {', '.join(foreign)}")
+        return make(**given, **{key: value for key, value in known.items() if takes_option(make, key)})
     return OwnCovariance(name, window, options or {})
 
 
