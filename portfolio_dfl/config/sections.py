@@ -78,12 +78,14 @@ class CovarianceConfig(Section):
     """How the covariance inside the portfolio problem is estimated, from returns up to the decision date."""
 
     estimator: Annotated[str, PlainValidator(part_name("rolling", "ewma", "ledoit_wolf", "oas", "factor"))] = Field(
-        default="rolling", description="rolling | ewma | ledoit_wolf | oas | package.module:Name"
+        default="rolling", description="rolling | ewma | ledoit_wolf | oas | factor | package.module:Name"
     )
     window: int = Field(default=20, ge=2, description="trading days of returns used")
     ridge: float = Field(default=1e-3, ge=0, description="share of the mean variance added to each variance")
     halflife: float = Field(default=20.0, gt=0, description="trading days; ewma only")
-    options: dict[str, Free] = Field(default_factory=dict, description="arguments of an estimator of your own")
+    options: dict[str, Free] = Field(
+        default_factory=dict, description="arguments of factor (factors, shrinkage), or of an estimator of your own"
+    )
 
 
 class AllocationConfig(Section):

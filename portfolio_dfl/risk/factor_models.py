@@ -19,6 +19,8 @@ FloatArray = NDArray[np.float64]
 
 # The least share of an asset's variance that is taken to be its own: as many components as returns leave none.
 _OWN = 1e-3
+# Returns that differ by no more than this, relative to the largest, do not vary.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,9 @@ class StatisticalFactors(WindowEstimator):
         T, W, N = windows.shape
         centred = windows - windows.mean(axis=1, keepdims=True)
         variance = np.square(centred).sum(axis=1) / (W - 1)
-        if not (variance > 0.0).all():
-            window, asset = np.argwhere(~(variance > 0.0))[0]
+        rounding = W * np.square(_ROUNDING * np.abs(windows).max(axis=1))
+        if not (variance > rounding).all():
+            window, asset = np.argwhere(~(variance > rounding))[0]
             raise DataError(
                 f"asset {asset} does not vary in window {window} of returns, and has no correlation: leave it out"
             )
