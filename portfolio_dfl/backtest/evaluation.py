@@ -32,7 +32,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Metric:
-    """How a column of a metrics table is read: its title, how to print a value, and what it measures."""
+    """How a column of a metrics table is read: its title, how to print a value, and what it measures.
+
+    In what it measures, ``{period}`` stands for what a row of the ledger is: a day, a month.
+    """
 
     title: str
     format: str
@@ -44,7 +47,7 @@ METRICS: dict[str, Metric] = {
     "volatility": Metric("Volatility", "{:.2%}", "standard deviation of net returns, a year"),
     "sharpe": Metric("Sharpe", "{:.2f}", "mean over standard deviation of net excess returns, a year"),
     "max_drawdown": Metric("Max drawdown", "{:.2%}", "largest loss from a peak, the start included"),
-    "turnover": Metric("Turnover", "{:.4f}", "‖trade‖₁ a day, on average (half of it one-way)"),
+    "turnover": Metric("Turnover", "{:.4f}", "‖trade‖₁ a {period}, on average (half of it one-way)"),
     "cost": Metric("Cost", "{:.2%}", "share of wealth paid for trading, a year"),
     "utility": Metric("Utility", "{:.4f}", "mean − λ/2 variance of net returns, a year"),
     "final_wealth": Metric("Final wealth", "{:.4f}", "wealth at the end per unit at the start"),

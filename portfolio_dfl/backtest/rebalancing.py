@@ -10,6 +10,7 @@ date up to today.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.data.frequency import RebalancingRule, parse_rule, rule_text
 from portfolio_dfl.data.sessions import sessions_between
-from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.errors import BacktestError, DataError
 from portfolio_dfl.scalars import require_choice
 
 __all__ = ["Rebalance", "Rebalancing"]
@@ -114,14 +115,19 @@ class Rebalancing:
         if counts_rows and apart > _LONGEST_OF_DAYS:  # the next rows' dates are nobody's calendar
             found = self.dates(rows, since)
             return bool((found == today).any()), None
+        found, ahead = self.dates(self._with_earlier(rows, since), since), rows[:0]
         reach = 2 * self.rule + 15 if isinstance(self.rule, int) else 200
-        ahead = self._sessions(today + pd.Timedelta(days=1), today + pd.Timedelta(days=reach))
-        before = rows[:0]
-        if isinstance(self.rule, int) and since < rows[0]:
-            before = self._sessions(since, rows[0] - pd.Timedelta(days=1))
-        found = self.dates(before.append([rows, ahead]), since)
-        later = found[found > today]
+        with suppress(DataError):  # the calendar ends before; what is known of today stays
+            ahead = self._sessions(today + pd.Timedelta(days=1), today + pd.Timedelta(days=reach))
+        later = self.dates(self._with_earlier(rows, since).append(ahead), since)
+        later = later[later > today]
         return bool((found == today).any()), later[0] if len(later) else None
+
+    def _with_earlier(self, rows: pd.DatetimeIndex, since: pd.Timestamp) -> pd.DatetimeIndex:
+        """The rows, with the sessions from a decision before them on where these are counted."""
+        if not isinstance(self.rule, int) or since >= rows[0]:
+            return rows
+        return self._sessions(since, rows[0] - pd.Timedelta(days=1)).append(rows)
 
     def _due(self, rows: pd.DatetimeIndex) -> NDArray[np.bool_]:
         """Of each row whether it is a decision date."""

@@ -80,9 +80,9 @@ class CovarianceConfig(Section):
     estimator: Annotated[str, PlainValidator(part_name("rolling", "ewma", "ledoit_wolf", "oas", "factor"))] = Field(
         default="rolling", description="rolling | ewma | ledoit_wolf | oas | factor | package.module:Name"
     )
-    window: int = Field(default=20, ge=2, description="trading days of returns used")
+    window: int = Field(default=20, ge=2, description="past returns used")
     ridge: float = Field(default=1e-3, ge=0, description="share of the mean variance added to each variance")
-    halflife: float = Field(default=20.0, gt=0, description="trading days; ewma only")
+    halflife: float = Field(default=20.0, gt=0, description="in returns; ewma only")
     options: dict[str, Free] = Field(
         default_factory=dict, description="arguments of factor (factors, shrinkage), or of an estimator of your own"
     )
@@ -95,7 +95,7 @@ class AllocationConfig(Section):
     stage: int = Field(
         default=1,
         ge=1,
-        description="trading days (rows of prices) of one stage: returns compound over them, costs and τ count once",
+        description="rows of prices (trading days) a stage: returns compound over them, costs and τ count once",
     )
     risk_aversion: float = Field(default=10.0, gt=0, description="λ")
     turnover_limit: Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]] | None = Field(
@@ -140,7 +140,7 @@ class ForecastingConfig(Section):
         description="linear (the paper's) | momentum | ewma | pooled | mlp | gru | tcn | package.module:Class; with "
         "features pooled | linear | gru | tcn",
     )
-    lookback: int = Field(default=120, ge=1, description="trading days of returns the predictor sees")
+    lookback: int = Field(default=120, ge=1, description="past returns the predictor sees")
     scaled: bool = Field(default=True, description="standardise with scales fitted in the training window")
     options: dict[str, Free] = Field(default_factory=dict, description="arguments of the predictor")
     prior: Literal["zero", "historical_mean", "james_stein", "equilibrium"] = Field(
@@ -162,7 +162,7 @@ class TrainingConfig(Section):
     retrain_every: int = Field(default=20, ge=1, description="decision dates from one retraining to the next")
     samples: int = Field(default=120, ge=2, description="supervised samples a retraining uses")
     expanding: bool = Field(default=False, description="use all the past; samples is then the least number")
-    realised_window: int = Field(default=20, ge=2, description="trading days of the realised covariance in the loss")
+    realised_window: int = Field(default=20, ge=2, description="returns of the realised covariance in the loss")
     loss: str | dict[str, float | list[float]] = Field(
         default="decision",
         description="decision (paper) | regret | net_utility | sharpe | cvar | mse | spo_plus | package.module:Name | "
@@ -232,7 +232,7 @@ class BacktestConfig(Section):
     )
     cost_rate: float = Field(default=5e-4, ge=0, lt=1, description="proportional cost of the amount traded")
     fixed_cost: float = Field(default=0.0, ge=0, lt=1, description="of one order, in units of the first wealth")
-    lag: Literal[0, 1] = Field(default=0, description="trading days between decision and execution beyond the close")
+    lag: Literal[0, 1] = Field(default=0, description="closes between the decision's own and that of the trade")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -308,7 +308,7 @@ class SweepConfig(Section):
         description="dotted key: [choices], or {low: .., high: .., log: true}; whole numbers stay whole",
     )
     trials: int = Field(default=8, ge=1, description="configurations tried in all, resumed ones included")
-    days: int = Field(default=250, ge=20, description="trading days before the first decision of the test that judge")
+    days: int = Field(default=250, ge=20, description="rows of prices before the first decision of the test that judge")
     strategy: Annotated[str, PlainValidator(one_of("trained"))] = Field(
         default="decision_focused", description=f"what is tuned: {' | '.join(strategy_names('trained'))}"
     )

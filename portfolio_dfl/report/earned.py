@@ -5,7 +5,7 @@ from __future__ import annotations
 from portfolio_dfl.report.gallery import Gallery
 from portfolio_dfl.report.looks import looks_of
 from portfolio_dfl.report.markup import figure, key, note, section
-from portfolio_dfl.report.reported import ReportedStudy, real_lanes
+from portfolio_dfl.report.reported import ReportedStudy, period_of, real_lanes
 from portfolio_dfl.report.tables import metrics_meaning, metrics_table
 
 __all__ = ["earned"]
@@ -24,11 +24,11 @@ def earned(study: ReportedStudy, figures: Gallery) -> str:
     return section(
         "What the strategies earned",
         f'<div class="scroll">{metrics_table(study.metrics, looks)}</div>',
-        note(f"All after costs. {metrics_meaning()}"),
+        note(f"All after costs. {metrics_meaning(period_of(study))}"),
         key({lane.label: looks[lane.label] for lane in drawn}),
         figure(
             figures.wealth(),
-            "<b>Wealth</b> of one unit invested on the first day, after trading costs, which all strategies "
+            "<b>Wealth</b> of one unit invested at the start, after trading costs, which all strategies "
             f"pay at the same rate in the same ledger.{ceiling}",
             _SCALES,
         ),

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 import pandas as pd
 
 from portfolio_dfl.strategies.table import Lane
+from portfolio_dfl.wording.periods import period_noun
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
 
 __all__ = ["ReportedStudy", "benchmark_of", "main_of", "period_of", "real_lanes", "rows_a_month"]
-
-_PERIODS = {52: "week", 26: "fortnight", 12: "month", 4: "quarter", 2: "half-year", 1: "year"}
-_FEWEST_DAYS = 60.0
 
 
 class ReportedStudy(Protocol):
@@ -103,8 +101,8 @@ def benchmark_of(study: ReportedStudy) -> Lane | None:
 
 
 def period_of(study: ReportedStudy) -> str:
-    """What a row of the ledgers is called: a day, a week, a month; or a row, where it has no name."""
-    return _PERIODS.get(round(study.periods_per_year), "day" if study.periods_per_year > _FEWEST_DAYS else "row")
+    """What a row of the ledgers is called: a day, a week, a month; or a period, where it has no name."""
+    return period_noun(study.periods_per_year)
 
 
 def rows_a_month(study: ReportedStudy) -> int:

@@ -39,10 +39,11 @@ SHOWN = {
 }
 
 
-def metrics_meaning() -> str:
-    """One sentence that says what the columns measure."""
+def metrics_meaning(period: str = "day") -> str:
+    """One sentence that says what the columns measure, of ledgers with a row a ``period``."""
     metrics = _metrics()
-    return "; ".join(f"{metrics[name].title}: {metrics[name].meaning}" for name in SHOWN) + "."
+    meanings = (f"{metrics[name].title}: {metrics[name].meaning.format(period=period)}" for name in SHOWN)
+    return "; ".join(meanings) + "."
 
 
 def metrics_table(metrics: pd.DataFrame, looks: Mapping[str, Appearance]) -> str:

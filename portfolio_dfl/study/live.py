@@ -26,6 +26,7 @@ from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.holdings import CASH, HoldingsLike, parse_holdings, read_holdings
 from portfolio_dfl.study.orders import Orders, place_orders
 from portfolio_dfl.study.places import at_home
+from portfolio_dfl.study.span import rebalancing_of
 from portfolio_dfl.tracking.mlflow_store import download_model
 from portfolio_dfl.wording import counted
 
@@ -62,6 +63,12 @@ class Advice:
         ‖target − held‖₁ and τ.
     orders : Orders or None
         The trades in shares, where prices and the wealth are known.
+    rebalancing : str
+        How often the study decides, in words.
+    due : bool
+        Whether ``date`` is one of its decision dates; otherwise the study would trade nothing on it.
+    next_decision : Timestamp or None
+        The decision date after it, by the study's calendar; None where it cannot be told.
     """
 
     date: pd.Timestamp
@@ -73,6 +80,18 @@ class Advice:
     turnover: float
     turnover_limit: float
     orders: Orders | None = None
+    rebalancing: str = "daily"
+    due: bool = True
+    next_decision: pd.Timestamp | None = None
+
+    @property
+    def schedule(self) -> str:
+        """Whether the study would trade on the date, and when it decides next; nothing for daily decisions."""
+        if self.rebalancing == "daily":
+            return ""
+        today = "is a decision date" if self.due else "is no decision date: the study would hold what is held"
+        following = "" if self.next_decision is None else f"; the next is {self.next_decision.date()}"
+        return f"decided {self.rebalancing}: {self.date.date()} {today}{following}"
 
     def to_frame(self) -> pd.DataFrame:
         """One row a ticker: held, target, trade; with orders also price, shares held, to trade and held afterwards."""
@@ -127,6 +146,7 @@ class Advice:
                 f"trained on {self.trained_on.date()}",
                 weights.to_string(),
                 f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}",
+                *([self.schedule] if self.schedule else []),
                 *orders,
             ]
         )
@@ -135,6 +155,7 @@ class Advice:
         note = (
             f"prices up to {self.date.date()} ({counted(self.age, 'day')} old), "
             f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
+            + (f"; {self.schedule}" if self.schedule else "")
         )
         return f"<p>{note}</p>{self.to_frame().to_html(float_format='{:.4f}'.format)}"
 
@@ -233,6 +254,10 @@ def advise(
             target, held, frame.iloc[-1], money, lot=1 if lot is None else lot, shares=book.shares, costs=policy.costs
         )
     limit = policy.layer.turnover_limit
+    rebalancing = rebalancing_of(config)
+    due, following = True, None
+    if rebalancing.rule != "daily":
+        due, following = rebalancing.outlook(pd.DatetimeIndex(frame.index), policy.windows[-1].date)
     return Advice(
         date=date,
         age=age,
@@ -243,6 +268,9 @@ def advise(
         turnover=float(trades.drop(labels=[] if cash is None else [cash]).abs().sum()),
         turnover_limit=float("inf") if limit is None else float(np.ravel(limit)[0]),  # of the stage that is traded
         orders=orders,
+        rebalancing=str(rebalancing),
+        due=due,
+        next_decision=following,
     )
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 
 from portfolio_dfl.report.page import PageText, write_report
 from portfolio_dfl.strategies.table import appearance
+from portfolio_dfl.study.frequency import plan_text
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.tracking.places import written
 from portfolio_dfl.wording import counted
@@ -38,8 +39,8 @@ def _subtitle(result: StudyResult) -> str:
     days, tickers = book.daily.index, [str(column) for column in book.weights.columns]
     listed = ", ".join(tickers) if len(tickers) <= 10 else f"{len(tickers)} assets"
     return (
-        f"{listed} · {_day(days[0])} to {_day(days[-1])}, {counted(len(days), 'day', thousands=True)} · horizon "
-        f"{counted(config.allocation.horizon, 'day')}, λ {config.allocation.risk_aversion:g}, "
+        f"{listed} · {_day(days[0])} to {_day(days[-1])}, {counted(len(days), result.period, thousands=True)} · "
+        f"{plan_text(config, result.period)}, λ {config.allocation.risk_aversion:g}, "
         f"τ {_limits(config.allocation.turnover_limit)} · costs {config.costs.in_words(config.backtest.cost_rate)} "
         f"· annualised by {result.periods_per_year:g} rows a year"
     )
@@ -93,9 +94,9 @@ def _comparison_note(result: StudyResult) -> str:
     seeds = ", both averaged over their seeds" if len(result.config.training.seeds) > 1 else ""
     return (
         f"Each strategy minus {reference.lower()}{seeds}, with {section.confidence:.0%} intervals from a paired "
-        f"stationary bootstrap of the days ({section.bootstrap:,} resamples, block lengths chosen by the data). Every "
-        "interval stands for itself: of twenty that should cover 0, one may miss it by chance. One span of one "
-        "market, however long, is one draw: what an interval covers here need not hold elsewhere."
+        f"stationary bootstrap of the {result.period}s ({section.bootstrap:,} resamples, block lengths chosen by the "
+        "data). Every interval stands for itself: of twenty that should cover 0, one may miss it by chance. One "
+        "span of one market, however long, is one draw: what an interval covers here need not hold elsewhere."
     )
 
 

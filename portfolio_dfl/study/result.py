@@ -21,9 +21,11 @@ from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
 from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.frames import Frames
+from portfolio_dfl.study.frequency import frequency_remark
 from portfolio_dfl.study.obedience import limit_remarks
 from portfolio_dfl.tracking.mlflow_store import moved_along, recorded_at
 from portfolio_dfl.wording import counted
+from portfolio_dfl.wording.periods import period_noun
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
@@ -104,6 +106,11 @@ class StudyResult:
         given = self.config.evaluation.periods_per_year or self.facts.get("periods_per_year")
         days = next(iter(self.ledgers.values())).daily.index
         return periods_per_year_of(days) if given is None else float(given)
+
+    @property
+    def period(self) -> str:
+        """What a row of the books is called: a day, a week, a month."""
+        return period_noun(self.periods_per_year)
 
     @property
     def risk_free(self) -> float:
@@ -190,6 +197,9 @@ class StudyResult:
             found.append(self.limits_note)
         assets = list(next(iter(self.ledgers.values())).trades.columns)
         found += limit_remarks(self.config.allocation, self.lanes, self.ledgers, assets)
+        days = next(iter(self.ledgers.values())).daily.index
+        remark = frequency_remark(self.config, days, self.covariances.index, self.period)
+        found += [remark] if remark else []
         if len(self.failed_windows):
             retrainings = counted(len(self.windows), "retraining")
             found.append(f"{len(self.failed_windows)} of {retrainings} failed{_listed(self.failed_windows)}.")
@@ -248,7 +258,7 @@ class StudyResult:
     def __str__(self) -> str:
         days = next(iter(self.ledgers.values())).daily.index
         lines = [
-            f"{self.config.name}: {counted(len(days), 'day')}, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}, "
+            f"{self.config.name}: {counted(len(days), self.period)}, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}, "
             f"after costs of {self.config.costs.in_words(self.config.backtest.cost_rate)}, annualised by "
             f"{self.periods_per_year:g} "
             "rows a year",
