@@ -100,7 +100,7 @@ def parse_holdings(
     if kind == "shares":
         if prices is None:
             raise DataError("holdings in shares need prices: give weights or values here")
-        values = numbers * prices[tickers].where([ticker != cash for ticker in tickers], 1.0)
+        values = numbers * prices[tickers].where(np.array([ticker != cash for ticker in tickers]), 1.0)
     _require_allowed(values, short)
     wealth = float(values.sum()) + loose
     if not np.isfinite(wealth) or not wealth > 0.0:

@@ -119,7 +119,8 @@ class Advice:
         table = self.to_frame().rename_axis("ticker").reset_index()
         if kind == "csv":
             if self.orders is not None:
-                table.loc[len(table), ["ticker", "shares_target"]] = [CASH, self.orders.cash]
+                left = pd.DataFrame({"ticker": [CASH], "shares_target": [self.orders.cash]})
+                table = pd.concat([table, left], ignore_index=True)
             return table.to_csv(index=False).rstrip("\n")
         facts: dict[str, Any] = {
             "date": str(self.date.date()),

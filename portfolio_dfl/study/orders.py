@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from portfolio_dfl.allocation.costs import Costs
 from portfolio_dfl.errors import DataError
 
 __all__ = ["Orders", "place_orders"]
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -92,41 +95,43 @@ def place_orders(
     costs = Costs() if costs is None else costs
     tickers = list(target.index)
     traded = np.array([ticker != costs.cash for ticker in tickers])
-    money = prices[tickers].where(traded, 1.0)
+    money = np.where(traded, prices[tickers].to_numpy(dtype=np.float64), 1.0)
     if not (money > 0.0).all():
-        raise DataError(f"{money.idxmin()} has a price of {money.min():g}: shares need positive prices")
-    before = held * wealth / money if shares is None else shares
-    step = ((target - held) * wealth / (money * lot)).where(traded, 0.0)
+        wrong = int(np.flatnonzero(~(money > 0.0))[0])
+        raise DataError(f"{tickers[wrong]} has a price of {money[wrong]:g}: shares need positive prices")
+    wanted, owned = target.to_numpy(dtype=np.float64), held.to_numpy(dtype=np.float64)
+    before = owned * wealth / money if shares is None else shares.to_numpy(dtype=np.float64)
+    step = np.where(traded, (wanted - owned) * wealth / (money * lot), 0.0)
     # A step that is a whole number but for rounding is that number.
     lots = np.trunc(step + np.sign(step) * 1e-9)
-    planned = float((target * wealth).where(~traded, 0.0).sum())
-    floor = min(0.0, planned)
+    floor = min(0.0, wealth * float(wanted[~traded].sum()))
     loose = wealth - float((before * money)[traded].sum())
-    while (
-        left := loose - float((lots * lot * money).sum()) - _cost(costs, lots * lot * money, wealth, prices)
-    ) < floor:
-        bought = (lots * money).where(lots > 0.0, 0.0)
-        if not (bought > 0.0).any():
-            break  # what is owed was owed before
-        lots[bought.idxmax()] -= 1.0
-    trades = lots * lot
-    trades = trades.where(traded, left - before) if not traded.all() else trades
+    while True:
+        spent = lots * lot * money
+        cost = _cost(costs, spent / wealth, prices, tickers) * wealth
+        left = loose - float(spent.sum()) - cost
+        if left >= floor or not (spent > 0.0).any():  # what is owed then was owed before
+            break
+        lots[spent.argmax()] -= 1.0
+    trades = np.where(traded, lots * lot, left - before)
+
+    def named(values: FloatArray) -> pd.Series[float]:
+        return pd.Series(values, index=tickers)
+
     return Orders(
         lot=lot,
         wealth=wealth,
-        prices=money,
-        held=before,
-        trades=trades,
-        target=before + trades,
-        turnover=float((trades * money)[traded].abs().sum()) / wealth,
-        cost=_cost(costs, (trades * money).where(traded, 0.0), wealth, prices),
+        prices=named(money),
+        held=named(before),
+        trades=named(trades),
+        target=named(before + trades),
+        turnover=float(np.abs(spent).sum()) / wealth,
+        cost=cost,
         cash=left if traded.all() else 0.0,
     )
 
 
-def _cost(costs: Costs, spent: pd.Series[float], wealth: float, prices: pd.Series[float]) -> float:
-    """Cost of trades, in money."""
-    trades = (spent / wealth).to_numpy(dtype=np.float64)[None]
-    charges = costs.charges(trades, pd.DatetimeIndex([pd.Timestamp(str(prices.name))]), list(spent.index))
-    shared = charges.proportional[0] + charges.spread[0] + charges.impact[0]
-    return float(shared * wealth)
+def _cost(costs: Costs, trades: FloatArray, prices: pd.Series[float], tickers: list[str]) -> float:
+    """Cost of trades, shares of wealth, on the date of the prices."""
+    charges = costs.charges(trades[None], pd.DatetimeIndex([pd.Timestamp(str(prices.name))]), tickers)
+    return float(charges.proportional[0] + charges.spread[0] + charges.impact[0])
