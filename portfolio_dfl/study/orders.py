@@ -95,15 +95,15 @@ def place_orders(
     costs = Costs() if costs is None else costs
     tickers = list(target.index)
     traded = np.array([ticker != costs.cash for ticker in tickers])
-    money = np.where(traded, prices[tickers].to_numpy(dtype=np.float64), 1.0)
+    money: FloatArray = np.where(traded, prices[tickers].to_numpy(dtype=np.float64), 1.0)
     if not (money > 0.0).all():
         wrong = int(np.flatnonzero(~(money > 0.0))[0])
         raise DataError(f"{tickers[wrong]} has a price of {money[wrong]:g}: shares need positive prices")
     wanted, owned = target.to_numpy(dtype=np.float64), held.to_numpy(dtype=np.float64)
-    before = owned * wealth / money if shares is None else shares.to_numpy(dtype=np.float64)
+    before: FloatArray = owned * wealth / money if shares is None else shares.to_numpy(dtype=np.float64)
     step = np.where(traded, (wanted - owned) * wealth / (money * lot), 0.0)
     # A step that is a whole number but for rounding is that number.
-    lots = np.trunc(step + np.sign(step) * 1e-9)
+    lots: FloatArray = np.trunc(step + np.sign(step) * 1e-9)
     floor = min(0.0, wealth * float(wanted[~traded].sum()))
     loose = wealth - float((before * money)[traded].sum())
     while True:
@@ -113,7 +113,7 @@ def place_orders(
         if left >= floor or not (spent > 0.0).any():  # what is owed then was owed before
             break
         lots[spent.argmax()] -= 1.0
-    trades = np.where(traded, lots * lot, left - before)
+    trades: FloatArray = np.where(traded, lots * lot, left - before)
 
     def named(values: FloatArray) -> pd.Series[float]:
         return pd.Series(values, index=tickers)
