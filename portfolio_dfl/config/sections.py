@@ -220,7 +220,11 @@ class BacktestConfig(Section):
         default=["decision_focused", "two_stage", "equal_weight", "buy_and_hold", "minimum_variance"],
         min_length=1,
         description=f"trained: {', '.join(strategy_names('trained'))}; fixed rules: "
-        f"{', '.join(strategy_names('rule'))}; in hindsight: {', '.join(strategy_names('hindsight'))}",
+        f"{', '.join(strategy_names('rule'))}; in hindsight: {', '.join(strategy_names('hindsight'))}; "
+        "package.module:Name",
+    )
+    strategy_options: dict[str, dict[str, Free]] = Field(
+        default_factory=dict, description="arguments of strategies of your own by name"
     )
     rebalance: RebalanceValue = Field(
         default="daily",

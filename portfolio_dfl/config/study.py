@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, get_args
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
 from portfolio_dfl.config.costs import CostsConfig
 from portfolio_dfl.config.features import FeatureConfig, FeatureName
@@ -33,6 +33,7 @@ from portfolio_dfl.config.sections import (
     TrainingConfig,
 )
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.execution.parts import is_own
 from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.wording.console import spelled
 
@@ -75,6 +76,28 @@ class StudyConfig(PrintedResult, Section):
                 raise ValueError(f"costs.{key} and {elsewhere} are both set, and say the same: leave one of them out")
         return self
 
+    # Where the file lies that it was read from: own parts are looked for there first.
+    _home: Path | None = PrivateAttr(default=None)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all values are the same, wherever they were read from."""
+        return isinstance(other, StudyConfig) and self.__dict__ == other.__dict__
+
+    @property
+    def home(self) -> Path | None:
+        """Folder of the file that it was read from, or None; where own parts are looked for first."""
+        return self._home
+
+    def beside(self, home: Path | None) -> StudyConfig:
+        """The same configuration, its own parts looked for in a folder first."""
+        changed = self.model_copy()
+        changed._home = home
+        return changed
+
+    def own_names(self) -> list[str]:
+        """Every value and key that may name a part of the user's own, ``package.module:Name``."""
+        return list(dict.fromkeys(name for name in _texts(self.plain()) if is_own(name)))
+
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> StudyConfig:
         """Validate a nested mapping.
@@ -92,14 +115,19 @@ class StudyConfig(PrintedResult, Section):
             raise ConfigError(cls.explained(error, values)) from error
 
     @classmethod
-    def of(cls, study: StudyLike) -> StudyConfig:
-        """The configuration itself, read from a YAML file, or of a nested mapping.
+    def of(cls, study: StudyLike | None, **sections: Any) -> StudyConfig:
+        """The configuration itself, read from a YAML file, or of a nested mapping; None for the defaults.
+
+        Sections, such as ``data={"source": "prices.csv"}``, replace those of its values that they name.
 
         Raises
         ------
         ConfigError
             If it is none of them, or cannot be used.
         """
+        if sections or study is None:
+            base = cls() if study is None else cls.of(study)
+            return cls.parse(_merged(base.plain(), sections)).beside(base.home)
         if isinstance(study, StudyConfig):
             return study
         if isinstance(study, str | os.PathLike):
@@ -123,7 +151,7 @@ class StudyConfig(PrintedResult, Section):
 
     def override(self, texts: str | Sequence[str]) -> StudyConfig:
         """Replace single values, each given as ``dotted.key=value`` with the value in YAML; one, or several."""
-        return StudyConfig.parse(_assigned(self.plain(), texts))
+        return StudyConfig.parse(_assigned(self.plain(), texts)).beside(self.home)
 
     def plain(self) -> dict[str, Any]:
         """Nested mapping of JSON-ready values, paths and dates as text."""
@@ -166,7 +194,8 @@ def load_config(
         values = _mapping(_text_of(file), str(file))
         if not values:
             raise ConfigError(f"{file} is empty; leave it out for the defaults, which `portfolio-dfl config` shows")
-    return StudyConfig.parse(_assigned(values, overrides or []))
+    study = StudyConfig.parse(_assigned(values, overrides or []))
+    return study if path is None else study.beside(Path(path).absolute().parent)
 
 
 def _text_of(file: Path) -> str:
@@ -261,6 +290,30 @@ def _assigned(values: dict[str, Any], texts: str | Sequence[str]) -> dict[str, A
                 raise ConfigError(f"{key}: {section} holds a single value, nothing lies below it")
         target[leaf] = _read_yaml(text, f"the value of {key}")
     return values
+
+
+def _merged(values: Mapping[str, Any], changes: Mapping[str, Any], depth: int = 1) -> dict[str, Any]:
+    """Values with others in their place; sections are changed key by key, what lies below a key as a whole."""
+    merged = dict(values)
+    for key, value in changes.items():
+        if isinstance(value, BaseModel):
+            value = value.model_dump(mode="json")
+        both = depth and isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value, depth - 1) if both else value
+    return merged
+
+
+def _texts(values: Any) -> Iterator[str]:
+    """Every text in nested values, keys of mappings too."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            yield from _texts(key)
+            yield from _texts(value)
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _texts(value)
+    elif isinstance(values, str):
+        yield values
 
 
 def _unknown(where: list[str]) -> str:

@@ -12,10 +12,12 @@ from portfolio_dfl.data.layouts import wide_prices
 from portfolio_dfl.data.numerals import DecimalMark
 from portfolio_dfl.errors import DataError
 
-__all__ = ["EMBEDDED", "EmbeddedSource", "FileSource", "FrameSource"]
+__all__ = ["EMBEDDED", "IN_MEMORY", "EmbeddedSource", "FileSource", "FrameSource"]
 
 #: Names of the embedded sample.
 EMBEDDED = ("embedded", "skfolio-factors")
+#: Stands for prices that were given in Python.
+IN_MEMORY = "dataframe"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pandas as pd
 
 from portfolio_dfl.data.formats import is_prices_file
 from portfolio_dfl.data.layouts import notes_of, wide_prices
-from portfolio_dfl.data.local_sources import EMBEDDED, EmbeddedSource, FileSource, FrameSource
+from portfolio_dfl.data.local_sources import EMBEDDED, IN_MEMORY, EmbeddedSource, FileSource, FrameSource
 from portfolio_dfl.data.snapshot import SNAPSHOTS, SnapshotSource, is_snapshot, snapshot_folders
 from portfolio_dfl.data.tidy import Day, as_day
 from portfolio_dfl.errors import DataError
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 #: Words that :func:`open_source` takes for a source, so that no snapshot can have them as its name.
-NAMED_SOURCES = (*EMBEDDED, "yahoo")
+NAMED_SOURCES = (*EMBEDDED, "yahoo", IN_MEMORY)
 
 _YAHOO = "https://query2.finance.yahoo.com"
 
@@ -295,6 +295,11 @@ def open_source(
         if not tickers or start is None:
             raise DataError("source yahoo needs tickers and a start date")
         return YahooSource(tuple(tickers), start, end)
+    if word == IN_MEMORY:
+        raise DataError(
+            f"source {IN_MEMORY} stands for prices that were given in Python, which are not kept: give them again "
+            "(prices=frame), or name a file"
+        )
     place = locate_source(word)
     if place is None:
         raise DataError(
@@ -309,7 +314,7 @@ def open_source(
 
 def locate_source(word: str) -> Path | None:
     """File or folder that the name of a source stands for; None where it stands for none."""
-    if word in (*EMBEDDED, "yahoo"):
+    if word in NAMED_SOURCES:
         return None
     path = Path(word).expanduser()
     try:

@@ -20,6 +20,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from portfolio_dfl.errors import ConfigError, PortfolioError
 from portfolio_dfl.execution.environment import require_readable_environment
+from portfolio_dfl.execution.own_sources import installed_sources
 
 __all__ = ["Backend", "connected", "fan_out"]
 
@@ -104,6 +105,12 @@ class _Call(Generic[Argument, Result]):
 
     def __init__(self, function: Callable[[Argument], Result]) -> None:
         self.function = function
+        self.sources = installed_sources()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Own parts are found here too from now on: this is unpickled before the arguments that are of them."""
+        self.__dict__.update(state)
+        self.sources.install()
 
     def __call__(self, position: int, name: str, argument: Argument) -> tuple[int, Result]:
         try:

@@ -15,6 +15,7 @@ from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, sum_line
+from portfolio_dfl.execution.own_sources import OwnSources
 from portfolio_dfl.strategies.features import Tables, build_features, read_tables, table_files, write_tables
 from portfolio_dfl.strategies.setting import resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decide", "load_policy", "save_strategy", "saved_tickers"]
 
+_PARTS = "parts"
 _CONFIG, _WINDOW, _TICKERS, _LANE = _FILES = ("config.yaml", "window.pt", "tickers.txt", "lane.txt")
 # Only where the plan counts them.
 _SPREADS = "spreads.parquet"
@@ -55,6 +57,8 @@ def load_policy(
         window = read_window(folder / _WINDOW)
     except (OSError, EOFError, RuntimeError, UnpicklingError, UnicodeDecodeError) as error:
         raise _damaged(folder, str(error).partition("\n")[0]) from error
+    parts = folder / _PARTS
+    OwnSources.load(parts).restore(parts)
     every = lanes(config.backtest.strategies, config.training.seeds)
     lane = next(lane for lane in every if lane.slug == slug)
     if spreads is None and (folder / _SPREADS).is_file():
@@ -87,7 +91,8 @@ def _damaged(folder: Path, reason: str) -> TrackingError:
 
 
 def _present(folder: Path) -> list[str]:
-    return [*_FILES, *[_SPREADS] * (folder / _SPREADS).is_file(), *table_files(folder)]
+    own = [path.relative_to(folder).as_posix() for path in sorted((folder / _PARTS).rglob("*.py"))]
+    return [*_FILES, *[_SPREADS] * (folder / _SPREADS).is_file(), *table_files(folder), *own]
 
 
 def save_strategy(
@@ -99,6 +104,7 @@ def save_strategy(
     tickers: Sequence[str],
     spreads: pd.DataFrame | None = None,
     features: FeatureSet | None = None,
+    sources: OwnSources | None = None,
 ) -> None:
     """Write what :func:`load_policy` reads, and the digests by which it knows damage."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,6 +115,8 @@ def save_strategy(
     if spreads is not None:
         (folder / _SPREADS).write_bytes(parquet_bytes(spreads))
     write_tables(folder, features)
+    if sources:
+        sources.save(folder / _PARTS)
     (folder / SUMS).write_text("".join(sum_line(folder, name) for name in _present(folder)), encoding="utf-8")
 
 

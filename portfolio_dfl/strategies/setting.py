@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -67,6 +67,10 @@ class StrategySetting:
         How the two-stage strategy minimises squared error.
     trained : TrainedSetting or None
         None where no strategy learns.
+    strategy_options : mapping
+        Arguments of own strategies by name.
+    given_policies : mapping of str to bytes
+        Policies that were given in Python, see :func:`~portfolio_dfl.strategies.own.freeze_policies`.
     """
 
     assets: tuple[str, ...]
@@ -84,6 +88,8 @@ class StrategySetting:
     realised_window: int
     two_stage_method: Literal["gradient", "least_squares"]
     trained: TrainedSetting | None
+    strategy_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    given_policies: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def n_assets(self) -> int:
@@ -192,6 +198,7 @@ def resolve_setting(
         realised_window=config.training.realised_window,
         two_stage_method=config.training.two_stage,
         trained=part,
+        strategy_options=config.backtest.strategy_options,
     )
 
 

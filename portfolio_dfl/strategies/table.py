@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from portfolio_dfl.config.names import Kind, announce
+from portfolio_dfl.config.names import Kind, announce, given_name
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.execution.parts import is_own, own_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +120,9 @@ class Lane:
     @property
     def slug(self) -> str:
         """Name for files and MLflow runs."""
-        return self.strategy if self.seed is None else f"{self.strategy}-seed{self.seed}"
+        if self.seed is not None:
+            return f"{self.strategy}-seed{self.seed}"
+        return (given_name(self.strategy) or self.strategy).replace(":", ".").replace(" ", "_")
 
     @property
     def strategy_label(self) -> str:
@@ -155,6 +158,11 @@ def lanes(strategies: Sequence[str], seeds: Sequence[int]) -> tuple[Lane, ...]:
         for seed in seeds if entry.kind == "trained" else [None]:
             several = seed is not None and len(seeds) > 1
             found.append(Lane(name, seed, appearance(name, seed if several else None).label))
+    for what in ("label", "slug"):
+        called = [getattr(lane, what).lower() for lane in found]
+        twins = [lane.strategy for lane, name in zip(found, called, strict=True) if called.count(name) > 1]
+        if twins:
+            raise ConfigError(f"strategies {' and '.join(twins)} would have one name in tables and files: rename one")
     return tuple(found)
 
 
@@ -174,9 +182,13 @@ def find_strategy(name: str) -> Strategy:
     ConfigError
         If there is none of that name.
     """
-    if name not in TABLE:
-        raise ConfigError(f"no strategy is named {name!r}; there are {', '.join(TABLE)}")
-    return TABLE[name]
+    if name in TABLE:
+        return TABLE[name]
+    if is_own(name) or given_name(name) is not None:
+        return Strategy(name, "rule", appearance(name), _own)
+    raise ConfigError(
+        f"no strategy is named {name!r}; there are {', '.join(TABLE)}, and 'package.module:Name' for your own"
+    )
 
 
 def appearance(strategy: str, seed: int | None = None) -> Appearance:
@@ -185,7 +197,8 @@ def appearance(strategy: str, seed: int | None = None) -> Appearance:
         look = TABLE[strategy].look
     else:
         colour = _SPARE[crc32(strategy.encode()) % len(_SPARE)]
-        look = Appearance(strategy.replace("_", " ").capitalize(), colour, width=1.6)
+        own = given_name(strategy) or (own_name(strategy) if is_own(strategy) else None)
+        look = Appearance(own or strategy.replace("_", " ").capitalize(), colour, width=1.6)
     return look if seed is None else replace(look, label=f"{look.label}, seed {seed}")
 
 
@@ -296,6 +309,14 @@ def _perfect_foresight(setting: StrategySetting, lane: Lane, returns: pd.DataFra
         raise TypeError(f"{lane.label} needs the returns that it looks ahead in")
     realised = RollingCovariance(setting.realised_window, ridge=0.0)
     return PerfectForesight(returns, realised, name=lane.label, **setting.plan())
+
+
+def _own(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
+    from portfolio_dfl.strategies.own import build_own_policy
+
+    return build_own_policy(
+        lane.strategy, lane.label, setting.strategy_options.get(lane.strategy, {}), setting.given_policies
+    )
 
 
 _SPARE = ["#b0467b", "#3c9bb5", "#7c8c2b", "#5f62b8"]

@@ -11,11 +11,12 @@ import io
 import json
 import logging
 import os
+import pickle
 import secrets
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.execution.digests import SUMS, digest, sum_line
+from portfolio_dfl.execution.own_sources import OwnSources
 from portfolio_dfl.strategies.features import read_tables, table_files, write_tables
 from portfolio_dfl.study.places import at_home
 from portfolio_dfl.tracking.places import StoreError
@@ -41,6 +43,7 @@ _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flag
 _NAME, _FACTS, _PREDICTOR = "name.txt", "facts.json", "predictor.txt"
 _SPREADS = "spreads.parquet"  # only where costs have them
 _START = (_CONFIG, _PRICES, _FLAGS)
+_PARTS, _POLICIES = "parts", "policies.pkl"
 _LOCK = ".lock"
 
 
@@ -81,14 +84,30 @@ class RunFolder:
         config: StudyConfig,
         prices: pd.DataFrame,
         flags: pd.DataFrame,
+        *,
         predictor: Path | None = None,
         spreads: pd.DataFrame | None = None,
         features: FeatureSet | None = None,
+        sources: OwnSources | None = None,
+        policies: Mapping[str, bytes] | None = None,
     ) -> RunFolder:
         """Make a new folder under ``tracking.folder`` with what a resumption needs.
 
-        ``predictor`` is the folder that a predictor of the user's own was imported from, ``spreads`` the bid-ask
-        spreads that trades pay, ``features`` what predictors see beside returns, of which the tables are kept.
+        Parameters
+        ----------
+        config : StudyConfig
+        prices, flags : DataFrame
+            Clean prices, and what was found in the data.
+        predictor : Path, optional
+            The folder that a predictor of the user's own was imported from.
+        spreads : DataFrame, optional
+            Bid-ask spreads that trades pay.
+        features : FeatureSet, optional
+            What predictors see beside returns, of which the tables are kept.
+        sources : OwnSources, optional
+            Of the user's own parts.
+        policies : mapping of str to bytes, optional
+            Policies that were given in Python.
         """
         root = config.tracking.folder.resolve()
         name = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
@@ -102,6 +121,10 @@ class RunFolder:
         if spreads is not None:
             draft._write(_SPREADS, parquet_bytes(spreads))
         write_tables(draft.path, features)
+        if sources:
+            sources.save(draft.path / _PARTS)
+        if policies:
+            draft._write(_POLICIES, pickle.dumps(dict(policies)))
         draft.seal()
         (draft.path / _WINDOWS).mkdir()
         draft.path.rename(root / name)
@@ -215,6 +238,20 @@ class RunFolder:
         """What was found in the data."""
         return read_parquet(self.path / _FLAGS)
 
+    @property
+    def parts(self) -> Path:
+        """Where the sources of the user's own parts are kept."""
+        return self.path / _PARTS
+
+    def sources(self) -> OwnSources:
+        """Sources of the user's own parts that the run was started with."""
+        return OwnSources.load(self.parts)
+
+    def policies(self) -> dict[str, bytes]:
+        """Policies that the run was given in Python; pickled, they are not looked into here."""
+        file = self.path / _POLICIES
+        return dict(pickle.loads(file.read_bytes())) if file.is_file() else {}
+
     def save_window(self, window: TrainedWindow) -> None:
         """Keep a finished window."""
         from portfolio_dfl.training.window_files import window_content  # torch, which reading a result needs not
@@ -270,7 +307,11 @@ class RunFolder:
 
     @property
     def _started_with(self) -> list[str]:
-        return [*_START, *[_SPREADS] * (self.path / _SPREADS).is_file(), *table_files(self.path)]
+        """Names of the files that a run is started with."""
+        own = [path for path in sorted(self.parts.rglob("*.py")) if path.is_file()]
+        optional = [self.path / name for name in (_SPREADS, _POLICIES)]
+        given = [path for path in (*optional, *own) if path.is_file()]
+        return [*_START, *table_files(self.path), *(path.relative_to(self.path).as_posix() for path in given)]
 
     def _sealed(self, name: str) -> bytes:
         try:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.execution.own_sources import OwnSources
 from portfolio_dfl.strategies.features import Tables, build_features, with_tables
 from portfolio_dfl.strategies.setting import StrategySetting, resolve_setting
-from portfolio_dfl.strategies.table import Lane, build_trained_policy, lanes
+from portfolio_dfl.strategies.table import TABLE, Lane, build_policy, build_trained_policy, lanes
 from portfolio_dfl.study.span import Span, decision_span, first_decision, load_panel, load_spreads
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ class StudyPlan:
         Rows a year that everything is annualised by.
     execution : ExecutionConfig
         Where the study runs, which changes no number.
+    sources : OwnSources
+        Of the user's own parts, kept with the run.
     """
 
     config: StudyConfig
@@ -89,6 +93,7 @@ class StudyPlan:
     evaluation: EvaluationConfig
     periods_per_year: float
     execution: ExecutionConfig
+    sources: OwnSources = field(default_factory=lambda: OwnSources({}, {}))
 
     @property
     def every_row(self) -> bool:
@@ -113,6 +118,8 @@ def resolve_plan(
     spreads: pd.DataFrame | None = None,
     tables: Tables | None = None,
     execution: ExecutionConfig | None = None,
+    sources: OwnSources | None = None,
+    given: Mapping[str, bytes] | None = None,
 ) -> StudyPlan:
     """The plan of a configuration; settings that contradict each other are heard of here.
 
@@ -127,6 +134,10 @@ def resolve_plan(
         Tables of features by name; by default those that the configuration names are read.
     execution : ExecutionConfig, optional
         Where the study runs, if not where the configuration says.
+    sources : OwnSources, optional
+        Of the user's own parts, installed.
+    given : mapping of str to bytes, optional
+        Policies that were given in Python.
 
     Raises
     ------
@@ -143,6 +154,8 @@ def resolve_plan(
     spreads = load_spreads(config, panel.tickers) if spreads is None else spreads
     setting = resolve_setting(config, list(panel.tickers), trained=trained, spreads=spreads, features=features)
     _require_spreads(config, setting, returns, span, trained=trained)
+    setting = replace(setting, given_policies=dict(given or {}))
+    _try_own_strategies(config, setting, paths)
     policies = {lane: build_trained_policy(setting, lane) for lane in paths if lane.trained}
     _require_features(policies, returns.loc[: span.dates[0]], returns.loc[: span.dates[-1]])
     _try_own_losses(policies, returns.loc[: span.dates[0]])
@@ -158,6 +171,7 @@ def resolve_plan(
         evaluation=config.evaluation,
         periods_per_year=periods_per_year(config, returns),
         execution=config.execution if execution is None else execution,
+        sources=sources or OwnSources({}, {}),
     )
 
 
@@ -167,6 +181,19 @@ def _require_features(policies: Mapping[Lane, PredictOptimisePolicy], first: pd.
         if policy.features is not None:
             needed = policy.days_of_features(first) + len(last) - len(first)
             policy.features.rows(last, needed)
+
+
+def _try_own_strategies(config: StudyConfig, setting: StrategySetting, paths: Sequence[Lane]) -> None:
+    """Make policies of the user's own once: one that cannot be made is heard of now."""
+    own = [lane for lane in paths if lane.strategy not in TABLE]
+    for lane in own:
+        build_policy(setting, lane)
+    lost = sorted(set(config.backtest.strategy_options) - {lane.strategy for lane in own})
+    if lost:
+        raise ConfigError(
+            f"backtest.strategy_options names {', '.join(lost)}, and the strategies of your own are "
+            f"{', '.join(lane.strategy for lane in own) or 'none'}"
+        )
 
 
 def _try_own_losses(policies: Mapping[Lane, PredictOptimisePolicy], history: pd.DataFrame) -> None:

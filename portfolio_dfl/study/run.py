@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.data.panel import PricePanel
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
+from portfolio_dfl.execution.own_sources import find_sources
 from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.strategies.features import Tables
+from portfolio_dfl.strategies.own import freeze_policies, modules_of
 from portfolio_dfl.strategies.table import TABLE, Lane
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.given import with_given
 from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import StudyPlan, resolve_plan
 from portfolio_dfl.study.result import StudyResult
+from portfolio_dfl.study.span import load_panel
 from portfolio_dfl.study.stages import Progress, evaluate, record, train, walk
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.tracking.places import StoreError, written
@@ -65,35 +72,60 @@ class TrainedStudy(PrintedResult):
         return "\n".join([*lines, f"run  {self.folder}", f"next: portfolio-dfl backtest {reference}"])
 
 
-def run_study(config: StudyLike, *, features: Tables | None = None, progress: Progress | None = None) -> StudyResult:
+def run_study(
+    config: StudyLike | None = None,
+    *,
+    prices: pd.DataFrame | None = None,
+    features: Tables | None = None,
+    strategies: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **sections: Any,
+) -> StudyResult:
     """Run a whole study and record it.
 
     Parameters
     ----------
-    config : StudyConfig, path or mapping
-        A path is that of a YAML file.
+    config : StudyConfig, path or mapping, optional
+        A path is that of a YAML file; the defaults if left out.
+    prices : DataFrame, optional
+        Adjusted closes, in place of ``data.source``: a row a date, a column a ticker. They are checked and cleaned as
+        those of a file, and kept with the run.
     features : mapping, optional
         Tables of features by name, as frames or as what
         :func:`~portfolio_dfl.data.features.reading.feature_table` gives; they take the place of files, and the
         configuration says the rest of them.
+    strategies : mapping of str to policy, optional
+        Policies of your own beside the strategies of the configuration, each under the name that it has in tables: an
+        object with ``decide(history, held)`` and optionally ``fit(history)``, see :class:`~portfolio_dfl.Policy`, or
+        a function of (history, held). They are pickled with the run as they are now.
     progress : callable, optional
         Told of finished windows and walks: (stage, done, total).
+    **sections
+        Values that replace those of the configuration, such as ``backtest={"start": "2018-01-02"}``.
 
     Raises
     ------
     PortfolioError
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
-    plan = resolve_plan(located(StudyConfig.of(config)), tables=features)
+    plan = _prepared(StudyConfig.of(config, **sections), prices, strategies, features)
     return _complete(plan, _begin(plan), progress)
 
 
-def train_study(config: StudyLike, *, features: Tables | None = None, progress: Progress | None = None) -> TrainedStudy:
+def train_study(
+    config: StudyLike | None = None,
+    *,
+    prices: pd.DataFrame | None = None,
+    features: Tables | None = None,
+    strategies: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **sections: Any,
+) -> TrainedStudy:
     """Train all windows of a study and stop there; :func:`resume_study` backtests it later.
 
     Parameters and errors as :func:`run_study`.
     """
-    plan = resolve_plan(located(StudyConfig.of(config)), tables=features)
+    plan = _prepared(StudyConfig.of(config, **sections), prices, strategies, features)
     folder, execution = _begin(plan), plan.execution
     with _tracked(plan, folder) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(plan, folder, children, progress or _silent)
@@ -101,17 +133,24 @@ def train_study(config: StudyLike, *, features: Tables | None = None, progress: 
 
 
 def compare_study(
-    config: StudyLike, *, features: Tables | None = None, progress: Progress | None = None
+    config: StudyLike | None = None,
+    *,
+    prices: pd.DataFrame | None = None,
+    features: Tables | None = None,
+    strategies: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **sections: Any,
 ) -> StudyResult:
     """Run a study with every strategy that the table compares, and those that the configuration names beside them.
 
     Parameters and errors as :func:`run_study`.
     """
-    study = StudyConfig.of(config)
-    named = [name for name, entry in TABLE.items() if entry.compared or name in study.backtest.strategies]
-    return run_study(
-        study.override([f"backtest.strategies=[{', '.join(named)}]"]), features=features, progress=progress
-    )
+    study = StudyConfig.of(config, **sections)
+    named = study.backtest.strategies
+    compared = [name for name, entry in TABLE.items() if entry.compared or name in named]
+    every = [*compared, *(name for name in named if name not in TABLE)]
+    changed = study.override([f"backtest.strategies={json.dumps(every)}"])
+    return run_study(changed, prices=prices, features=features, strategies=strategies, progress=progress)
 
 
 def resume_study(
@@ -148,10 +187,34 @@ def resume_study(
     config = recorded.override(list(overrides))
     if config.model_copy(update={"execution": recorded.execution}) != recorded:
         raise ConfigError("a study that goes on may change where it runs, execution.*, and nothing else")
+    sources = folder.sources()
+    sources.restore(folder.parts)
     with folder.importing():
-        panel, spreads, tables = PricePanel(folder.prices()), folder.spreads(), folder.tables()
-        plan = resolve_plan(recorded, panel, spreads=spreads, tables=tables, execution=config.execution)
+        plan = resolve_plan(
+            recorded,
+            PricePanel(folder.prices()),
+            spreads=folder.spreads(),
+            tables=folder.tables(),
+            execution=config.execution,
+            sources=sources,
+            given=folder.policies(),
+        )
     return _complete(plan, folder, progress)
+
+
+def _prepared(
+    config: StudyConfig,
+    prices: pd.DataFrame | None,
+    strategies: Mapping[str, Any] | None,
+    features: Tables | None,
+) -> StudyPlan:
+    """The plan of a study that begins here, with what it is given in Python beside its configuration."""
+    given = freeze_policies(strategies or {})
+    config = located(with_given(config, list(given), in_memory=prices is not None))
+    modules = [name.partition(":")[0] for name in config.own_names()]
+    sources = find_sources([*modules, *modules_of(strategies or {})], [] if config.home is None else [config.home])
+    panel = None if prices is None else load_panel(config, prices)
+    return resolve_plan(config, panel, tables=features, sources=sources, given=given)
 
 
 def _begin(plan: StudyPlan) -> RunFolder:
@@ -160,8 +223,16 @@ def _begin(plan: StudyPlan) -> RunFolder:
 
     _open_store(plan.config)
     predictor = import_folder(plan.config.forecasting.predictor) if plan.policies else None
-    prices, flags = plan.panel.prices, plan.panel.report.to_frame()
-    return RunFolder.create(plan.config, prices, flags, predictor, plan.setting.costs.spreads, plan.features)
+    return RunFolder.create(
+        plan.config,
+        plan.panel.prices,
+        plan.panel.report.to_frame(),
+        predictor=predictor,
+        spreads=plan.setting.costs.spreads,
+        features=plan.features,
+        sources=plan.sources,
+        policies=plan.setting.given_policies,
+    )
 
 
 def _complete(plan: StudyPlan, folder: RunFolder, progress: Progress | None) -> StudyResult:

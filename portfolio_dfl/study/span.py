@@ -38,13 +38,25 @@ class Span:
     last_return: pd.Timestamp
 
 
-def load_panel(config: StudyConfig) -> PricePanel:
-    """The clean prices that a configuration names."""
+def load_panel(config: StudyConfig, prices: pd.DataFrame | None = None) -> PricePanel:
+    """The clean prices that a configuration names; or these, cleaned as it says.
+
+    Raises
+    ------
+    DataError
+        If they cannot be read or used.
+    """
     from portfolio_dfl.data.panel import build_panel
-    from portfolio_dfl.data.sources import open_source
+    from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
 
     section = config.data
-    source = open_source(section.source, tickers=section.tickers, start=section.start, end=section.end)
+    source: PriceSource
+    if prices is None:
+        source = open_source(section.source, tickers=section.tickers, start=section.start, end=section.end)
+    elif isinstance(prices, pd.DataFrame):
+        source = FrameSource(prices)
+    else:
+        raise DataError(f"prices must be a DataFrame, not a {type(prices).__name__}; a file is named by data.source")
     panel = build_panel(
         source.load(),
         tickers=section.tickers,

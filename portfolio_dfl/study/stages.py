@@ -175,6 +175,7 @@ def _record_model(
         tickers=tickers,
         spreads=folder.spreads(),
         features=features,
+        sources=folder.sources(),
     )
     model = save_model(place / "model", place / "strategy", folder.prices().loc[: newest.date])
     run.log_folder(model, "model")

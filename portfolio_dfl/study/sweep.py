@@ -71,6 +71,7 @@ _NEWER = (
     "forecasting.prior",
     "forecasting.prior_options",
     "forecasting.ensemble",
+    "backtest.strategy_options",
 )
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]

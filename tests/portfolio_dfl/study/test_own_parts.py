@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from small_study import brief
+from small_study import brief, same_weights, start
 
 from portfolio_dfl.errors import PortfolioError
-from portfolio_dfl.study.run import run_study
+from portfolio_dfl.study.live import advise
+from portfolio_dfl.study.result import load_result
+from portfolio_dfl.study.run import resume_study, run_study
 
 MODULE = """
 import numpy as np
@@ -39,12 +44,33 @@ def failing(outcome):
     return outcome.prices
 
 
+class Tilted:
+    def __init__(self, tilt=0.1):
+        self.tilt = tilt
+
+    def decide(self, history, held):
+        import own_helper
+
+        return own_helper.tilted(len(held), self.tilt)
+
+
 class Sample:
     def __init__(self, window):
         self.window = window
 
     def __call__(self, returns_window):
         return np.cov(returns_window, rowvar=False)
+"""
+
+
+HELPER = """
+import numpy as np
+
+
+def tilted(n_assets, tilt):
+    weights = np.ones(n_assets)
+    weights[0] += tilt
+    return weights / weights.sum()
 """
 
 
@@ -56,6 +82,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "own_parts.py").write_text(MODULE)
+    (folder / "own_helper.py").write_text(HELPER)
     monkeypatch.chdir(folder)
     return folder
 
@@ -89,3 +116,51 @@ def test_a_part_that_does_not_fit_is_named_before_anything_is_written(
     with pytest.raises(PortfolioError, match=re.escape(message)):
         run_study(brief(tmp_path / "nothing", setting))
     assert not (tmp_path / "nothing").exists()
+
+
+FULL = [*OWN, "training.epochs=1", "backtest.strategies=[decision_focused, own_parts:Tilted]"]
+
+
+def resume_elsewhere(run: Path, folder: Path, backend: str) -> None:
+    """In a process that never saw the modules, in a folder that has none."""
+    os.chdir(folder)
+    resume_study(run, overrides=[f"execution.backend={backend}"])
+    advise(run, today=dt.date(2018, 9, 7), prices="embedded")
+
+
+@pytest.mark.parametrize("backend", ["sequential", "loky"])
+def test_an_interrupted_study_goes_on_elsewhere_once_its_modules_are_gone(
+    backend: str, home: Path, tmp_path: Path
+) -> None:
+    file = home / "study.yaml"
+    file.write_text(
+        brief(tmp_path / "runs", *FULL, "backtest.strategy_options={own_parts:Tilted: {tilt: 1}}").to_yaml()
+    )
+    os.chdir(tmp_path)
+    whole = run_study(file)
+    assert whole.weights["Tilted"].iloc[0, 0] == pytest.approx(1 / 3)
+
+    def interrupt(stage: str, done: int, total: int) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(file, progress=interrupt)
+    run = max((tmp_path / "runs").glob("small-*"), key=lambda folder: folder.stat().st_mtime)
+    assert run != whole.folder
+    shutil.rmtree(home)
+    process = start(resume_elsewhere, run, tmp_path, backend)
+    process.join()
+    assert process.exitcode == 0
+    assert same_weights(load_result(run), whole)
+
+
+def test_the_copy_of_the_run_is_used_where_the_module_has_changed(
+    home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = run_study(brief(tmp_path / "runs", *FULL))
+    (home / "own_helper.py").write_text(HELPER.replace("+= tilt", "-= tilt"))
+    assert same_weights(resume_study(done.folder), done)
+    assert f"own_helper.py changed in {home} since the study was started: its own copy in {done.folder}" in caplog.text
+    changed = run_study(brief(tmp_path / "runs", *FULL))
+    assert changed.weights["Tilted"].iloc[0, 0] < 0.2 < done.weights["Tilted"].iloc[0, 0]
