@@ -82,8 +82,8 @@ def violations(
         trades = np.abs(weights - previous)
         found["turnover limit"] = trades @ limits.counted - turnover_limit
         if limits.largest_trade is not None:
-            for asset in np.flatnonzero(np.isfinite(limits.largest_trade)):
-                found[f"largest trade of {limits.name(int(asset))}"] = trades[:, asset] - limits.largest_trade[asset]
+            for place in np.flatnonzero(np.isfinite(limits.largest_trade)):
+                found[f"largest trade of {limits.name(int(place))}"] = trades[:, place] - limits.largest_trade[place]
     if covariance is not None and limits.tracking_error is not None:
         benchmark, most = limits.tracking_error
         away = weights - benchmark
