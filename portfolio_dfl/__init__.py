@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.backtest.evaluation import performance, performance_table
     from portfolio_dfl.backtest.tearsheet import drawdown_episodes, tear_sheet
     from portfolio_dfl.config.study import StudyConfig, load_config
+    from portfolio_dfl.data.features import FeatureTable, check_features, feature_table, read_feature_file
     from portfolio_dfl.data.inspection import CheckReport, check_file, check_prices
     from portfolio_dfl.data.panel import PricePanel, build_panel
     from portfolio_dfl.data.sources import PriceSource, open_source
@@ -61,10 +62,13 @@ if TYPE_CHECKING:
         PREDICTORS,
         EWMAPredictor,
         GRUPredictor,
+        Inputs,
         LinearPredictor,
         MLPPredictor,
         MomentumPredictor,
+        PooledPredictor,
         PredictorSpec,
+        PriorSpec,
         TemporalConvolutionPredictor,
         build_predictor,
     )
@@ -131,10 +135,12 @@ __all__ = [
     "EqualWeight",
     "ExposureLimits",
     "FactorCovariance",
+    "FeatureTable",
     "GRUPredictor",
     "GrossLeverage",
     "GroupLimits",
     "HistoricalMeanVariance",
+    "Inputs",
     "Ledger",
     "LedoitWolf",
     "Limit",
@@ -151,11 +157,13 @@ __all__ = [
     "NoTrade",
     "PerfectForesight",
     "Policy",
+    "PooledPredictor",
     "PortfolioError",
     "PredictOptimisePolicy",
     "PredictorSpec",
     "PricePanel",
     "PriceSource",
+    "PriorSpec",
     "Progress",
     "RegretLoss",
     "RiskParity",
@@ -180,12 +188,14 @@ __all__ = [
     "build_loss",
     "build_panel",
     "build_predictor",
+    "check_features",
     "check_file",
     "check_prices",
     "compare_study",
     "contributions",
     "drawdown_episodes",
     "drift_weights",
+    "feature_table",
     "fetch_snapshot",
     "list_snapshots",
     "load_config",
@@ -194,6 +204,7 @@ __all__ = [
     "performance",
     "performance_table",
     "predict",
+    "read_feature_file",
     "resume_study",
     "roll",
     "run_ledger",
@@ -217,14 +228,15 @@ _ROOMS = {
     "backtest.evaluation": "performance performance_table",
     "backtest.tearsheet": "drawdown_episodes tear_sheet",
     "config.study": "StudyConfig load_config",
+    "data.features": "FeatureTable check_features feature_table read_feature_file",
     "data.inspection": "CheckReport check_file check_prices",
     "data.panel": "PricePanel build_panel",
     "data.sources": "PriceSource open_source",
     "data.store": "fetch_snapshot list_snapshots show_snapshot",
     "errors": "AllocationError BacktestError ConfigError DataError PortfolioError TrackingError TrainingError",
     "forecasting": (
-        "PREDICTORS EWMAPredictor GRUPredictor LinearPredictor MLPPredictor MomentumPredictor PredictorSpec "
-        "TemporalConvolutionPredictor build_predictor"
+        "PREDICTORS EWMAPredictor GRUPredictor Inputs LinearPredictor MLPPredictor MomentumPredictor PooledPredictor "
+        "PredictorSpec PriorSpec TemporalConvolutionPredictor build_predictor"
     ),
     "risk": "OAS CovarianceEstimator EWMACovariance FactorCovariance LedoitWolf RollingCovariance StatisticalFactors",
     "study.live": "Advice",

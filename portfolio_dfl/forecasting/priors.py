@@ -216,7 +216,7 @@ class PriorSpec:
                 raise TrainingError(f"the prior zero takes no options, not {dict(self.options)}")
             return None
         try:
-            return make(n_assets, lookback, stage, **self.options)  # type: ignore[call-arg, arg-type]
+            return make(n_assets, lookback, stage, **self.options)
         except TypeError as error:
             raise TrainingError(f"prior {self.name} does not take options {dict(self.options)}: {error}") from error
 

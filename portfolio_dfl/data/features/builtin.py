@@ -147,9 +147,8 @@ class BuiltinFeature:
 
     def __post_init__(self) -> None:
         if self.kind not in BUILTIN:
-            raise DataError(
-                f"feature {self.name}: no built-in feature is named {self.kind!r}; {', '.join(BUILTIN)} are"
-            )
+            known = ", ".join(BUILTIN)
+            raise DataError(f"feature {self.name}: no built-in feature is named {self.kind!r}; there are {known}")
         self._parts()
 
     def _parts(self) -> list[_Part]:

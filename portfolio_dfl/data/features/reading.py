@@ -269,5 +269,7 @@ def _read_text(path: Path) -> tuple[pd.DataFrame, DecimalMark]:
         skipinitialspace=True,
         encoding="utf-8-sig",
     )
+    if two_levels and len(frame) and not looks_like_dates(frame.iloc[:1, 0]):
+        frame = frame.iloc[1:].reset_index(drop=True)  # the name of the dates, which pandas writes below its headers
     cells = frame.iloc[:_SAMPLE_ROWS, 1:].to_numpy().ravel()
     return frame, decimal_mark(str(cell) for cell in cells)
