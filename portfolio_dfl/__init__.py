@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         append_cash,
         drift_weights,
     )
-    from portfolio_dfl.backtest import Decision, Ledger, Policy, roll, run_ledger
+    from portfolio_dfl.backtest import Decision, Ledger, Policy, Rebalancing, roll, run_ledger
     from portfolio_dfl.backtest.baselines import (
         BuyAndHold,
         EqualWeight,
@@ -165,6 +165,7 @@ __all__ = [
     "PriceSource",
     "PriorSpec",
     "Progress",
+    "Rebalancing",
     "RegretLoss",
     "RiskParity",
     "RollingCovariance",
@@ -222,7 +223,7 @@ _ROOMS = {
         "GroupLimits Limit MultiPeriodMeanVariance NetExposure NoTrade TrackingCost TrackingErrorLimit "
         "TradeLimits append_cash drift_weights"
     ),
-    "backtest": "Decision Ledger Policy roll run_ledger",
+    "backtest": "Decision Ledger Policy Rebalancing roll run_ledger",
     "backtest.baselines": "BuyAndHold EqualWeight HistoricalMeanVariance MinimumVariance PerfectForesight RiskParity",
     "backtest.contribution": "contributions",
     "backtest.evaluation": "performance performance_table",

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
+from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.training.decision import DecisionBook
 from portfolio_dfl.training.samples import Samples, build_samples, label_length
 
 LOOKBACK, HORIZON, REALISED, COVARIANCE_WINDOW = 6, 3, 5, 4
@@ -143,3 +145,54 @@ def test_too_little_history_is_refused() -> None:
 def test_impossible_label_settings_are_refused(horizon: int, realised_window: int) -> None:
     with pytest.raises(DataError):
         label_length(horizon, realised_window)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 5])
+def test_stages_of_several_days_compound_and_scale(stage: int) -> None:
+    returns, daily = random_returns(), samples_of(random_returns())
+    samples = build_samples(
+        returns,
+        lookback=LOOKBACK,
+        horizon=HORIZON,
+        realised_window=REALISED,
+        covariance=rolling_covariances(returns),
+        stage=stage,
+    )
+    length = label_length(HORIZON, REALISED, stage)
+    assert length == max(HORIZON * stage, REALISED)
+    complete = samples.usable_at(returns.index[-1])
+    assert len(complete) == len(samples) - length
+    wealth = (1.0 + returns).cumprod().to_numpy()
+    for row in (0, len(complete) - 1):
+        t = returns.index.get_loc(complete.dates[row])
+        assert complete.label_end[row] == returns.index[t + length]
+        grown = wealth[t + stage : t + HORIZON * stage + 1 : stage] / wealth[t : t + (HORIZON - 1) * stage + 1 : stage]
+        np.testing.assert_allclose(complete.future_returns[row], grown - 1.0, atol=1e-14)
+    assert torch.equal(samples.covariance, stage * daily.covariance)
+    assert torch.equal(complete.realised_covariance, (stage * daily.realised_covariance)[: len(complete)])
+    assert torch.equal(samples.features, daily.features)
+
+
+def test_with_a_stage_of_several_days_the_book_hands_weights_to_the_decision_at_its_end() -> None:
+    returns = random_returns()
+    samples = build_samples(
+        returns,
+        lookback=LOOKBACK,
+        horizon=2,
+        realised_window=REALISED,
+        covariance=rolling_covariances(returns),
+        stage=4,
+    ).usable_at(returns.index[-1])
+    book = DecisionBook(samples)
+    weights = torch.tensor([[0.2, 0.3, 0.5]], dtype=torch.float64).repeat(len(samples), 1)
+    book.record(slice(0, len(samples)), weights)
+    assert torch.equal(book.held[:4], torch.full((4, 3), 1 / 3, dtype=torch.float64))
+    for row in (4, len(samples) - 1):
+        decided = returns.index.get_loc(samples.dates[row - 4])
+        drifted = weights[0].numpy()
+        for day in range(decided + 1, decided + 5):
+            drifted = drift_weights(drifted, returns.iloc[day].to_numpy())
+        np.testing.assert_allclose(book.held[row], drifted, rtol=1e-13)
+    before = book.held.clone()
+    book.record(slice(len(samples) - 2, len(samples)), weights[:2])
+    assert torch.equal(book.held, before)
