@@ -19,6 +19,7 @@ from portfolio_dfl.backtest.rhythm import resolved_periods_per_year
 __all__ = [
     "AGAINST_BENCHMARK",
     "TEAR_SHEET",
+    "annual_returns",
     "calendar_returns",
     "drawdown_episodes",
     "effective_holdings",
@@ -176,7 +177,15 @@ def calendar_returns(net_returns: pd.Series[float]) -> pd.DataFrame:
     months = empyrical.aggregate_returns(net_returns, "monthly").unstack().reindex(columns=range(1, 13))  # noqa: PD010
     months.index.name = None
     months.columns.name = None
-    found: pd.DataFrame = months.assign(year=empyrical.aggregate_returns(net_returns, "yearly"))
+    found: pd.DataFrame = months.assign(year=annual_returns(net_returns))
+    return found
+
+
+def annual_returns(net_returns: pd.Series[float]) -> pd.Series[float]:
+    """Compounded net return of each calendar year; the first and the last may be parts of one."""
+    import empyrical
+
+    found: pd.Series[float] = empyrical.aggregate_returns(net_returns, "yearly")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from portfolio_dfl.report.canvas import GRID, INK, MUTED, blank
+from portfolio_dfl.report.holdings import is_rest, rest_of
 from portfolio_dfl.wording import drawn
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ __all__ = ["contribution_bars", "largest_contributions"]
 
 _SHOWN, _LARGEST = 12, 10
 _LETTERS = 22
+# The rest of many assets has no bar where it is as many times the longest of the others.
+_BEYOND = 3.0
 
 
 def largest_contributions(table: pd.DataFrame) -> pd.DataFrame:
@@ -26,7 +29,7 @@ def largest_contributions(table: pd.DataFrame) -> pd.DataFrame:
     order = weight.sort_values(ascending=False, kind="stable").index
     kept = table.loc[order[:_LARGEST]].sort_values("return", ascending=False, kind="stable")
     rest = table.drop(index=kept.index)
-    summed = rest.sum(min_count=1).to_frame(f"the other {len(rest)}").T
+    summed = rest.sum(min_count=1).to_frame(rest_of(len(rest))).T
     found: pd.DataFrame = pd.concat([kept, summed])
     return found
 
@@ -36,8 +39,22 @@ def contribution_bars(values: pd.Series, label: str) -> go.Figure:
     import plotly.graph_objects as go
 
     figure = blank(56 + 22 * len(values), hovermode="closest")
-    rows = values.iloc[::-1]
+    rows = values.iloc[::-1].astype("float64")
     names = [str(name) for name in rows.index]
+    beyond = names[0] if names and is_rest(names[0]) else None
+    if beyond is not None:
+        rest, others = float(rows.iloc[0]), float(rows.iloc[1:].abs().max())
+        if abs(rest) > _BEYOND * others:  # every other bar would be a hair beside it
+            rows.iloc[0] = float("nan")
+            figure.add_annotation(
+                x=0.0,
+                y=drawn(beyond),
+                text=f"{rest:.1%}, beyond the scale".replace("-", "−"),
+                showarrow=False,
+                xanchor="left",
+                xshift=4,
+                font={"size": 11, "color": MUTED},
+            )
     figure.add_trace(
         go.Bar(
             x=rows.to_numpy(dtype="float64"),

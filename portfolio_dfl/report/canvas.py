@@ -24,7 +24,7 @@ ALARM = "#b3261e"
 FONT = "-apple-system, BlinkMacSystemFont, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 # Lines this near to one another, next to the height of the figure, are one to the eye.
-_HIDDEN = 0.01
+_HIDDEN, _ROUNDING = 0.01, 1e-9
 
 #: Series through time with the look of the strategy of each, by label.
 Lines = Mapping[str, tuple[Appearance, pd.Series]]
@@ -34,24 +34,23 @@ def blank(height: int, hovermode: str = "x unified") -> go.Figure:
     """An empty figure."""
     import plotly.graph_objects as go
 
-    figure = go.Figure()
-    figure.update_layout(
-        template="none",
-        height=height,
-        margin={"l": 46, "r": 14, "t": 6, "b": 28},
-        font={"family": FONT, "size": 12, "color": INK},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        hovermode=hovermode,
-        hoverlabel={"bgcolor": "#ffffff", "bordercolor": GRID, "font": {"size": 11, "color": INK}},
-        showlegend=False,
-        dragmode=False,
-    )
-    figure.update_xaxes(
-        showgrid=False, zeroline=False, linecolor=GRID, tickcolor=GRID, ticks="outside", automargin=True
-    )
-    figure.update_yaxes(gridcolor=GRID, zeroline=False, automargin=True, tickfont={"color": MUTED})
-    return figure
+    tall = {"gridcolor": GRID, "zeroline": False, "automargin": True, "tickfont": {"color": MUTED}}
+    wide = {"showgrid": False, "zeroline": False, "linecolor": GRID, "tickcolor": GRID, "ticks": "outside"}
+    layout = {
+        "template": "none",
+        "height": height,
+        "margin": {"l": 46, "r": 14, "t": 6, "b": 28},
+        "font": {"family": FONT, "size": 12, "color": INK},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hovermode": hovermode,
+        "hoverlabel": {"bgcolor": "#ffffff", "bordercolor": GRID, "font": {"size": 11, "color": INK}},
+        "showlegend": False,
+        "dragmode": False,
+        "xaxis": wide | {"automargin": True},
+        "yaxis": tall,
+    }
+    return go.Figure(layout=layout)
 
 
 def line(x: pd.Index, y: np.ndarray, look: Appearance, hover: str) -> Any:
@@ -76,9 +75,10 @@ def add_lines(figure: go.Figure, lines: Lines, hover: str) -> None:
     series = list(lines.values())
     known = [own.dropna().to_numpy(np.float64) for _, own in series]
     filled = [values for values in known if len(values)]
-    room = max((values.max() for values in filled), default=0.0) - min((values.min() for values in filled), default=0.0)
+    top, bottom = (max(map(np.max, filled)), min(map(np.min, filled))) if filled else (0.0, 0.0)
+    near = max(_HIDDEN * (top - bottom), _ROUNDING * max(abs(top), abs(bottom)))
     for place, (look, own) in enumerate(series):
-        covers = any(_covers(own, other, _HIDDEN * room) for _, other in series[place + 1 :])
+        covers = any(_covers(own, other, near) for _, other in series[place + 1 :])
         shown = replace(look, dash="dash") if covers and look.dash == "solid" else look
         figure.add_trace(line(own.index, own.to_numpy(), shown, hover))
     for depth, trace in enumerate(reversed(figure.data), start=1):

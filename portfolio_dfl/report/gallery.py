@@ -57,9 +57,9 @@ class Gallery:
 
     def years(self) -> go.Figure:
         """Net returns of calendar years, a bar a strategy."""
-        from portfolio_dfl.backtest.tearsheet import calendar_returns
+        from portfolio_dfl.backtest.tearsheet import annual_returns
 
-        found = {label: (look, calendar_returns(book.net_returns)["year"]) for label, look, book in self._real()}
+        found = {label: (look, annual_returns(book.net_returns)) for label, look, book in self._real()}
         return months.years(found)
 
     def histogram(self) -> go.Figure:

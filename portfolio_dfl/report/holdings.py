@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
@@ -15,7 +16,17 @@ from portfolio_dfl.wording import drawn
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["SHOWN", "asset_colours", "averaging_days", "by_group", "key_of", "largest_and_rest", "weights_over_time"]
+__all__ = [
+    "SHOWN",
+    "asset_colours",
+    "averaging_days",
+    "by_group",
+    "is_rest",
+    "key_of",
+    "largest_and_rest",
+    "rest_of",
+    "weights_over_time",
+]
 
 #: Assets that are drawn apart; of more, the ten largest and what the rest adds up to.
 SHOWN = 12
@@ -43,7 +54,7 @@ _ASSETS = [
 def asset_colours(tickers: Sequence[str]) -> dict[str, str]:
     """A colour for each ticker, repeating after twelve; grey for the rest of many."""
     colours = dict(zip(tickers, cycle(_ASSETS), strict=False))
-    return {name: _REST if _is_rest(name) else colour for name, colour in colours.items()}
+    return {name: _REST if is_rest(name) else colour for name, colour in colours.items()}
 
 
 def largest_and_rest(weights: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -57,7 +68,7 @@ def largest_and_rest(weights: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFr
         return frames
     size = pd.DataFrame({label: frame.abs().mean() for label, frame in frames.items()}).fillna(0.0).mean(axis=1)
     kept = list(size.reindex(columns).sort_values(ascending=False, kind="stable").index[:_LARGEST])
-    rest = f"the other {len(columns) - len(kept)}"
+    rest = rest_of(len(columns) - len(kept))
     return {
         label: frame.reindex(columns=kept, fill_value=0.0).assign(
             **{rest: frame.drop(columns=kept, errors="ignore").sum(axis=1)}
@@ -120,5 +131,11 @@ def key_of(frames: Iterable[pd.DataFrame]) -> dict[str, str]:
     return asset_colours(list(dict.fromkeys(str(name) for frame in frames for name in frame.columns)))
 
 
-def _is_rest(name: str) -> bool:
-    return name.startswith("the other ")
+def rest_of(count: int) -> str:
+    """Name of what is not shown apart."""
+    return f"the other {count}"
+
+
+def is_rest(name: str) -> bool:
+    """Whether a name is that of :func:`rest_of`."""
+    return re.fullmatch(r"the other \d+", name) is not None

@@ -35,7 +35,7 @@ def months_by_years(table: pd.DataFrame) -> go.Figure:
     values = table.to_numpy(np.float64)
     months = np.abs(values[:, :12])
     largest = float(np.nanmax(months)) or 0.01
-    text = [["" if np.isnan(v) else f"{100 * v:.1f}".replace("-", "−") for v in row] for row in values]
+    text = [["" if np.isnan(v) else _per_cent(v) for v in row] for row in values]
     figure.add_trace(
         go.Heatmap(
             z=np.round(values, 5),
@@ -59,6 +59,12 @@ def months_by_years(table: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(range=[-0.5, 12.5], fixedrange=True)
     figure.update_layout(margin={"l": 34, "r": 2, "t": 24, "b": 6})
     return figure
+
+
+def _per_cent(value: float) -> str:
+    """With one decimal and no sign of its own; what rounds to nothing has no minus either."""
+    shown = f"{100 * value:.1f}".replace("-", "−")
+    return "0.0" if shown == "−0.0" else shown
 
 
 def years(tables: Mapping[str, tuple[Appearance, pd.Series]]) -> go.Figure:

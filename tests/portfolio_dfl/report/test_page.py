@@ -268,3 +268,76 @@ def test_the_page_prints_within_the_paper(study: Study, tmp_path: Path, browser:
         "[...document.querySelectorAll('.js-plotly-plot .main-svg')].every(s => s.getBoundingClientRect().width <= 680)"
     )
     page.close()
+
+
+def many(assets: int, days: int, *, short: bool) -> Study:
+    """A study of made-up assets in groups, with two seeds of one strategy."""
+    rng = np.random.default_rng(assets)
+    dates, names = pd.bdate_range("2019-01-02", periods=days), [f"A{place:03d}" for place in range(assets)]
+    market = rng.normal(4e-4, 0.01, (days, 1))
+    returns = pd.DataFrame(market + rng.normal(0.0, 0.01, (days, assets)), dates, names)
+    paths = lanes(["decision_focused", "equal_weight"], [0, 1])
+    books = {}
+    for lane in paths:
+        at = dates[::21]
+        weights = rng.dirichlet(np.ones(assets), len(at)) if lane.trained else np.full((len(at), assets), 1.0 / assets)
+        if short and lane.trained:
+            weights = 1.3 * weights - 0.3 * rng.dirichlet(np.ones(assets), len(at))
+        books[lane.label] = run_ledger(pd.DataFrame(weights, at, names), returns, cost_rate=5e-4, name=lane.label)
+    return Study(
+        lanes=paths,
+        ledgers=books,
+        metrics=performance_table(books.values()),
+        costs=cost_levels(list(books.values())),
+        scores=pd.DataFrame(0.5, index=list(books), columns=list(SCORES)),
+        comparison=differing(["Decision-focused"], "sharpe"),
+        windows=pd.DataFrame(),
+        failures=pd.DataFrame({"strategy": [], "date": [], "what": [], "message": []}),
+        flags=pd.DataFrame(),
+        facts={},
+        returns=returns,
+        groups={name: f"group {place % 11}" for place, name in enumerate(names)},
+    )
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a study of many assets, some held short."""
+    return write_report(tmp_path_factory.mktemp("crowd") / "report.html", many(500, 200, short=True), TEXT)
+
+
+@pytest.mark.browser
+def test_many_assets_fit_every_width(crowd: Path, browser: Browser) -> None:
+    errors: list[str] = []
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(crowd.as_uri())
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length > 0")
+    found = page.evaluate("[...document.querySelectorAll('nav a')].map(a => !!document.querySelector(a.hash))")
+    assert len(found) >= 8
+    assert all(found)
+    page.get_by_role("button", name="log").click()
+    assert page.evaluate("document.querySelector('.js-plotly-plot').layout.yaxis.type") == "log"
+    for width in (1400, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"document.documentElement.scrollWidth === {width}")
+    assert errors == []
+    page.close()
+
+
+def test_of_many_assets_the_largest_are_shown_and_the_page_stays_light(crowd: Path) -> None:
+    from plotly.offline import get_plotlyjs
+
+    page = crowd.read_text(encoding="utf-8")
+    for expected in ("the other 490", "the ten that were largest", "The same by group."):
+        assert expected in page
+    assert "<b>Short exposure</b>" in page
+    assert len(page) - len(get_plotlyjs()) < 1_500_000
+
+
+def test_the_benchmark_is_named_and_contributions_need_prices(study: Study) -> None:
+    page = report_html(study, TEXT)
+    assert "The benchmark is Minimum variance." in page
+    assert "Where return and risk came from" in page
+    assert "Where return and risk came from" not in report_html(replace(study, returns=None), TEXT)
+    assert "No strategy is there to be a benchmark" in report_html(replace(study, reference="risk_parity"), TEXT)

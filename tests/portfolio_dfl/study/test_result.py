@@ -12,7 +12,7 @@ from lxml import html
 from small_study import small
 
 from portfolio_dfl.config.study import StudyConfig
-from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.errors import BacktestError, TrackingError
 from portfolio_dfl.study.page import page_text
 from portfolio_dfl.study.result import StudyResult, load_result
 from portfolio_dfl.study.run import run_study
@@ -142,3 +142,49 @@ def test_failed_retrainings_and_made_up_prices_are_told_too(held: StudyResult) -
     for text in (str(odd), odd._repr_html_()):
         assert "1 of 2 retrainings failed" in text
         assert "Synthetic prices" in text
+
+
+def test_figures_and_frames_are_found_by_name(daily: StudyResult) -> None:
+    shown, framed = set(dir(daily.plot)), set(dir(daily.frames))
+    assert {"wealth", "drawdown", "months", "rolling", "weights", "risk_contributions"} <= shown
+    assert {"metrics", "tear_sheet", "months", "drawdowns", "contributions", "net_returns", "weights"} <= framed
+    assert [trace.name for trace in daily.plot.wealth().data] == list(daily.ledgers)
+    for name in sorted(framed):
+        if not name.startswith("_"):
+            assert isinstance(daily.to_frame(name), pd.DataFrame)
+    assert daily.to_frame().equals(daily.metrics)
+    with pytest.raises(TrackingError, match=r"no frame is named 'prices'; there are .*wealth"):
+        daily.to_frame("prices")
+    with pytest.raises(TrackingError, match="no strategy is labelled 'Other'; there are Equal weight, Buy and hold"):
+        daily.plot.months("Other")
+
+
+def test_contributions_are_those_of_the_run_s_own_prices(daily: StudyResult) -> None:
+    table = daily.frames.contributions("Buy and hold")
+    gross = daily.ledgers["Buy and hold"].daily["gross_return"].to_numpy()
+    assert table["return"].sum() == pytest.approx(np.prod(1.0 + gross) - 1.0, abs=1e-12)
+    assert table["risk"].sum() == pytest.approx(np.sqrt(365) * gross.std(ddof=1), abs=1e-12)
+    gone = replace(daily, folder=daily.folder / "absent")
+    assert gone.returns is None
+    with pytest.raises(TrackingError, match="prices of this study are gone"):
+        gone.plot.return_contributions()
+
+
+def test_groups_are_those_of_the_limits(daily: StudyResult) -> None:
+    assert daily.groups == {}
+    grouped = replace(daily, config=daily.config.override(["allocation.limits.group_of={A: first, B: first, C: last}"]))
+    assert grouped.groups == {"A": "first", "B": "first", "C": "last"}
+    assert {trace.name for trace in grouped.plot.groups().data} == {"first", "last"}
+
+
+def test_every_failed_retraining_is_told_where_there_are_several(daily: StudyResult) -> None:
+    dates = pd.date_range("2022-03-01", periods=8)
+    windows = pd.DataFrame({"strategy": "two_stage", "seed": 1, "date": dates, "failed": "diverged"})
+    several = replace(daily, windows=windows)
+    assert "8 of 8 retrainings failed: two_stage on 2022-03-01 (seed 1), " in str(several)
+    assert "2022-03-05 (seed 1) and 3 more." in str(several)
+    assert "1 of 8 retrainings failed." in str(replace(daily, windows=windows.assign(failed=["x", *[""] * 7])))
+
+
+def test_a_notebook_shows_the_table_once(daily: StudyResult) -> None:
+    assert daily._repr_html_().count("<table>") == 1
