@@ -50,7 +50,7 @@ class DataConfig(Section):
     source: Text = Field(
         default="embedded",
         min_length=1,
-        description="embedded | yahoo | path of a CSV, Parquet file or snapshot",
+        description="embedded | yahoo | path of a CSV, Parquet file, snapshot or folder of files | package.module:Name",
     )
     tickers: list[Ticker] | None = Field(default=None, description="columns to use; null takes all of them")
     start: dt.date | None = Field(default=None, description="first price date used")

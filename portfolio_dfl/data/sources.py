@@ -16,12 +16,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
-from portfolio_dfl.data.formats import is_prices_file
+from portfolio_dfl.data.folder_source import FolderSource, OwnSource, price_files
 from portfolio_dfl.data.layouts import notes_of, wide_prices
 from portfolio_dfl.data.local_sources import EMBEDDED, IN_MEMORY, EmbeddedSource, FileSource, FrameSource
 from portfolio_dfl.data.snapshot import SNAPSHOTS, SnapshotSource, is_snapshot, snapshot_folders
 from portfolio_dfl.data.tidy import Day, as_day
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.execution.parts import is_own
 from portfolio_dfl.execution.process import ignored_warnings
 
 __all__ = [
@@ -278,7 +279,7 @@ def open_source(
     source
         ``embedded`` or ``skfolio-factors``; ``yahoo``; the path of a CSV or Parquet file; or a snapshot: the
         path of its folder or of one of its versions, or its name (``etf7``, ``etf7@version``) in the folder
-        where snapshots lie by default.
+        where snapshots lie by default; a folder of one price file a ticker; or ``package.module:Name``.
     tickers, start, end
         What to ask Yahoo for; the other sources are cut by
         :func:`~portfolio_dfl.data.panel.build_panel`.
@@ -301,6 +302,8 @@ def open_source(
             "(prices=frame), or name a file"
         )
     place = locate_source(word)
+    if place is None and is_own(word):
+        return OwnSource(word)
     if place is None:
         raise DataError(
             f"no price source {word!r}: give embedded, yahoo, or the path of a CSV or Parquet file, or of a snapshot"
@@ -308,6 +311,8 @@ def open_source(
     if place.is_file():
         return FileSource(place)
     if not is_snapshot(place):
+        if price_files(place) and not snapshot_folders(place):
+            return FolderSource(place)
         raise DataError(_no_source(place))
     return SnapshotSource(place)
 
@@ -324,17 +329,9 @@ def locate_source(word: str) -> Path | None:
         raise DataError(f"no price source {word[:80]!r}: {error.strerror}") from error
 
 
-def _no_source(folder: Path, most: int = 3) -> str:
-    """What a folder holds that is no snapshot, and what to name instead."""
-    files = sorted(path.name for path in folder.iterdir() if is_prices_file(path))
+def _no_source(folder: Path) -> str:
+    """What a folder is that is no snapshot and holds no prices, and what to name instead."""
     snapshots = [path.name for path in snapshot_folders(folder)]
     if snapshots:
         return f"{folder} is a folder of snapshots: name one of them, as {folder / snapshots[0]}"
-    if not files:
-        return f"{folder} is a folder and no snapshot: name a CSV or Parquet file, or make one with 'data fetch'"
-    names = ", ".join(files[:most]) + (f" and {len(files) - most} more" if len(files) > most else "")
-    return (
-        f"{folder} is a folder of price files ({names}) and no snapshot: one source is one file, with a column a "
-        f"ticker or with date, ticker, price. Name a file of it, as {folder / files[0]}, or write them into one: "
-        f"pandas.concat([FileSource(p).load() for p in paths], axis=1).to_parquet('prices.parquet')"
-    )
+    return f"{folder} is a folder and no snapshot: name a CSV or Parquet file, or make one with 'data fetch'"
