@@ -441,8 +441,8 @@ class MultiPeriodMeanVariance(nn.Module):
         )
         if isinstance(covariance, FactorCovariance):
             if self.solver == "factored" or self._factors_pay:
-                found = self._by_factors(expected_returns, covariance, previous_weights, parameters, dates)
-                return found if return_solution else found.weights
+                factored = self._by_factors(expected_returns, covariance, previous_weights, parameters, dates)
+                return factored if return_solution else factored.weights
             covariance = covariance.dense()
         elif self.solver == "factored":
             raise AllocationError("solver='factored' plans with a FactorCovariance; take solver='auto' for a dense one")
