@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         RollingCovariance,
         StatisticalFactors,
     )
+    from portfolio_dfl.study.check import StudyCheck, check_study
     from portfolio_dfl.study.live import Advice
     from portfolio_dfl.study.live import advise as predict
     from portfolio_dfl.study.result import StudyResult, load_result
@@ -172,6 +173,7 @@ __all__ = [
     "SPOPlusLoss",
     "SharpeLoss",
     "StatisticalFactors",
+    "StudyCheck",
     "StudyConfig",
     "StudyResult",
     "SweepResult",
@@ -192,6 +194,7 @@ __all__ = [
     "check_features",
     "check_file",
     "check_prices",
+    "check_study",
     "compare_study",
     "contributions",
     "drawdown_episodes",
@@ -240,6 +243,7 @@ _ROOMS = {
         "PredictorSpec PriorSpec TemporalConvolutionPredictor build_predictor"
     ),
     "risk": "OAS CovarianceEstimator EWMACovariance FactorCovariance LedoitWolf RollingCovariance StatisticalFactors",
+    "study.check": "StudyCheck check_study",
     "study.live": "Advice",
     "study.result": "StudyResult load_result",
     "study.run": "Progress TrainedStudy compare_study resume_study run_study train_study",

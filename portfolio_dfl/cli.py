@@ -277,20 +277,28 @@ def fetch(
 
 @data.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet file of prices")],
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet file of prices, or YAML file of a study")],
     tickers: Tickers = None,
     start: Start = None,
     end: End = None,
     calendar: Calendar = "XNYS",
     policy: Policies = None,
 ) -> None:
-    """Run every check on a file of prices and report what was found.
+    """Run every check on a file of prices, or on the prices and features of a study, and report what was found.
 
     Exit code 0: a study can use them with these policies. 1: it cannot. 2: they could not be checked.
     """
     from portfolio_dfl.config.study import assignments
     from portfolio_dfl.data.inspection import check_file
 
+    if file.suffix.lower() in (".yaml", ".yml"):
+        from portfolio_dfl.study.check import check_study
+
+        study = check_study(file)
+        _say(study)
+        if not study.usable:
+            raise typer.Exit(1)
+        return
     report = check_file(
         file,
         tickers=_listed(tickers),

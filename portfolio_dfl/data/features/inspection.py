@@ -27,7 +27,7 @@ class FeatureReport(PrintedResult):
         of the sessions from there on with a value (``coverage``) and of all sessions, the oldest value used in
         sessions, and the number and date of the largest jumps.
     failures : tuple of str
-        Features with missing values that their policy refuses.
+        Features with values missing after their first complete date, which their policy refuses.
     """
 
     table: pd.DataFrame
@@ -57,8 +57,9 @@ def check_features(features: FeatureSet, returns: pd.DataFrame) -> FeatureReport
                         **_summary(mine, old, pd.DatetimeIndex(returns.index)),
                     }
                 )
-        needed = values[feature.reach - 1 :]
-        if feature.missing == "fail" and np.isnan(needed).any():
+        lacking = np.isnan(values).any(axis=(1, 2))
+        # Before all values are known for the first time a study cannot start, which is no defect of theirs.
+        if feature.missing == "fail" and (lacking.all() or lacking[int(np.argmin(lacking)) :].any()):
             failures.append(feature.name)
     return FeatureReport(pd.DataFrame(rows), tuple(failures))
 

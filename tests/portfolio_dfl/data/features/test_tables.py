@@ -113,7 +113,9 @@ def test_missing_values_are_refused_or_stand_for_zero_or_the_mean(returns: pd.Da
 def test_a_check_shows_first_dates_coverage_age_and_jumps(returns: pd.DataFrame) -> None:
     frame = pd.DataFrame({"x": [1.0, 1.1, 1.2, 1.3, 99.0]}, index=returns.index[[2, 3, 4, 5, 6]])
     report = check_features(FeatureSet((feature_table(frame, name="m", tickers=TICKERS),)), returns)
-    assert not report.usable
+    assert report.usable
+    aged = feature_table(frame, name="m", tickers=TICKERS, max_age=2)
+    assert check_features(FeatureSet((aged,)), returns).failures == ("m",)
     row = report.table.iloc[0]
     assert (row["feature"], row["first"]) == ("m.x", returns.index[2].date())
     assert (row["coverage"], row["all_sessions"], row["oldest"], row["jumps"]) == (1.0, 0.8, 3, 1)
