@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -164,6 +165,38 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self.risk_scaling = risk_scaling
         self.seed = seed
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; deep ones of the covariance estimator too, as ``covariance__window``."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        inside = self._covariance()
+        if deep and is_dataclass(inside):
+            made = {part.name: getattr(inside, part.name) for part in fields(inside) if part.init}
+            params |= {f"covariance__{name}": value for name, value in made.items()}
+        return params
+
+    def set_params(self, **params: Any) -> DecisionFocusedPortfolio:
+        """Set parameters by name; ``covariance__window`` and the like make an estimator with that value.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.
+        """
+        inside = {key: params[key] for key in params if key.startswith("covariance__")}
+        super().set_params(**{key: value for key, value in params.items() if key not in inside})
+        known = self.get_params()
+        unknown = [key for key in inside if key not in known]
+        if unknown:
+            valid = ", ".join(key for key in known if key.startswith("covariance__")) or "none"
+            raise ValueError(f"no parameter {', '.join(unknown)}; of {self._covariance()!r} there are: {valid}")
+        if inside:
+            changed: Any = self._covariance()
+            self.covariance = replace(changed, **{key.partition("__")[2]: value for key, value in inside.items()})
+        return self
+
+    def _covariance(self) -> CovarianceEstimator:
+        return RollingCovariance() if self.covariance is None else self.covariance
+
     @property
     def needs_previous_weights(self) -> bool:
         """The turnover limit ties every decision to the weights held: folds must run in order."""
@@ -290,7 +323,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         )
         return PredictOptimisePolicy(
             layer,
-            RollingCovariance() if self.covariance is None else self.covariance,
+            self._covariance(),
             predictor=PredictorSpec(self.predictor, self.predictor_options or {}, self.scaled),
             lookback=self.lookback,
             realised_window=self.realised_window,
