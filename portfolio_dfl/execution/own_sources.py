@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 
 from portfolio_dfl.errors import ConfigError
 
@@ -257,10 +257,6 @@ class _KeptLoader(importlib.abc.SourceLoader):
         if str(path) == self.path:
             return self.content
         return Path(os.fsdecode(path)).read_bytes()
-
-    def source_to_code(self, data: object, path: object = "<string>", *args: object) -> CodeType:
-        code: CodeType = compile(self.content, self.path, "exec", dont_inherit=True)
-        return code
 
 
 class _KeptFinder(importlib.abc.MetaPathFinder):
