@@ -44,7 +44,14 @@ if TYPE_CHECKING:
     from portfolio_dfl.backtest.evaluation import performance, performance_table
     from portfolio_dfl.backtest.tearsheet import drawdown_episodes, tear_sheet
     from portfolio_dfl.config.study import StudyConfig, load_config
-    from portfolio_dfl.data.features import FeatureTable, check_features, feature_table, read_feature_file
+    from portfolio_dfl.data.features import (
+        BuiltinFeature,
+        FeatureSet,
+        FeatureTable,
+        check_features,
+        feature_table,
+        read_feature_file,
+    )
     from portfolio_dfl.data.inspection import CheckReport, check_file, check_prices
     from portfolio_dfl.data.panel import PricePanel, build_panel
     from portfolio_dfl.data.sources import PriceSource, open_source
@@ -119,6 +126,7 @@ __all__ = [
     "BacktestError",
     "BenchmarkBand",
     "BoxLimits",
+    "BuiltinFeature",
     "BuyAndHold",
     "CVaRLoss",
     "CashAsset",
@@ -136,6 +144,7 @@ __all__ = [
     "EqualWeight",
     "ExposureLimits",
     "FactorCovariance",
+    "FeatureSet",
     "FeatureTable",
     "GRUPredictor",
     "GrossLeverage",
@@ -232,7 +241,7 @@ _ROOMS = {
     "backtest.evaluation": "performance performance_table",
     "backtest.tearsheet": "drawdown_episodes tear_sheet",
     "config.study": "StudyConfig load_config",
-    "data.features": "FeatureTable check_features feature_table read_feature_file",
+    "data.features": "BuiltinFeature FeatureSet FeatureTable check_features feature_table read_feature_file",
     "data.inspection": "CheckReport check_file check_prices",
     "data.panel": "PricePanel build_panel",
     "data.sources": "PriceSource open_source",

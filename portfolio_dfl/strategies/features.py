@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import pandas as pd
 
@@ -17,6 +17,7 @@ from portfolio_dfl.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from portfolio_dfl.data.features import FeatureSet, FeatureTable
+    from portfolio_dfl.data.features.collection import Feature
 
 __all__ = ["FEATURES", "Tables", "build_features", "read_tables", "table_files", "with_tables", "write_tables"]
 
@@ -86,7 +87,7 @@ def _feature(
     section: FeatureConfig,
     tickers: tuple[str, ...],
     given: FeatureTable | pd.DataFrame | str | os.PathLike[str] | None,
-):  # type: ignore[no-untyped-def]
+) -> Feature:
     from portfolio_dfl.data.features import BuiltinFeature, FeatureTable, OwnFeature, feature_table, read_feature_file
     from portfolio_dfl.execution.parts import find_part
 
@@ -104,7 +105,7 @@ def _feature(
         raise ConfigError(
             f"features.{name} has no source: name a file, or give it in Python, features={{{name!r}: frame}}"
         )
-    read = {
+    read: dict[str, Any] = {
         "name": name,
         "tickers": tickers,
         "lag": section.lag or 0,

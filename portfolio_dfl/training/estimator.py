@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.allocation.limits import Limit
+from portfolio_dfl.data.features.collection import FeatureSet
 from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError, TrainingError
-from portfolio_dfl.forecasting import PredictorSpec
+from portfolio_dfl.forecasting import PredictorSpec, PriorSpec
 from portfolio_dfl.forecasting.build import PredictorFactory
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
 from portfolio_dfl.training.losses import Loss, build_loss
@@ -62,6 +63,13 @@ class DecisionFocusedPortfolio(BaseOptimization):
     predictor : str or callable
         See `PredictorSpec`.
     predictor_options : mapping, optional
+    features : FeatureSet, optional
+        What the predictor sees beside returns; X then has dates, and the tickers that tables were read with.
+    prior : str
+        What forecasts are added to, see `PriorSpec`.
+    prior_options : mapping, optional
+    ensemble : int
+        Predictors that are trained apart; their mean forecasts.
     lookback : int
         Days of returns the predictor sees.
     scaled : bool
@@ -108,6 +116,10 @@ class DecisionFocusedPortfolio(BaseOptimization):
         covariance: CovarianceEstimator | None = None,
         predictor: str | PredictorFactory = "linear",
         predictor_options: Mapping[str, Any] | None = None,
+        features: FeatureSet | None = None,
+        prior: str = "zero",
+        prior_options: Mapping[str, Any] | None = None,
+        ensemble: int = 1,
         lookback: int = 120,
         scaled: bool = True,
         samples: int = 120,
@@ -146,6 +158,10 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self.covariance = covariance
         self.predictor = predictor
         self.predictor_options = predictor_options
+        self.features = features
+        self.prior = prior
+        self.prior_options = prior_options
+        self.ensemble = ensemble
         self.lookback = lookback
         self.scaled = scaled
         self.samples = samples
@@ -217,7 +233,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         held = np.full(n_assets, 1.0 / n_assets)
         if self.previous_weights is not None:
             held = np.asarray(self._clean_previous_weights(n_assets), dtype=np.float64)
-        self.policy_ = self._policy(n_assets)
+        self.policy_ = self._policy(n_assets, [str(name) for name in history.columns])
         self.policy_.fit(history)
         decided = self.policy_.decide(history, held)
         if decided is None:
@@ -298,7 +314,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         left = float(kept.sum())
         return kept * ((left + sold) / left) if left > 0.0 else np.full(n_assets, sold / n_assets)
 
-    def _policy(self, n_assets: int) -> PredictOptimisePolicy:
+    def _policy(self, n_assets: int, names: Sequence[str]) -> PredictOptimisePolicy:
         layer = MultiPeriodMeanVariance(
             n_assets=n_assets,
             horizon=self.horizon,
@@ -324,7 +340,14 @@ class DecisionFocusedPortfolio(BaseOptimization):
         return PredictOptimisePolicy(
             layer,
             self._covariance(),
-            predictor=PredictorSpec(self.predictor, self.predictor_options or {}, self.scaled),
+            predictor=PredictorSpec(
+                self.predictor,
+                self.predictor_options or {},
+                self.scaled,
+                PriorSpec(self.prior, self.prior_options or {}).of_assets(names),
+                self.ensemble,
+            ),
+            features=self.features,
             lookback=self.lookback,
             realised_window=self.realised_window,
             samples=self.samples,

@@ -57,7 +57,7 @@ def check_features(features: FeatureSet, returns: pd.DataFrame) -> FeatureReport
                         **_summary(mine, old, pd.DatetimeIndex(returns.index)),
                     }
                 )
-        lacking = np.isnan(values).any(axis=(1, 2))
+        lacking = np.isnan(values).reshape(len(values), -1).max(axis=1, initial=False)
         # Before all values are known for the first time a study cannot start, which is no defect of theirs.
         if feature.missing == "fail" and (lacking.all() or lacking[int(np.argmin(lacking)) :].any()):
             failures.append(feature.name)

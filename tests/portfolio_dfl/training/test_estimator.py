@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.allocation.limits import BoxLimits
+from portfolio_dfl.data.features import BuiltinFeature, FeatureSet
 from portfolio_dfl.errors import AllocationError, DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance
@@ -271,3 +272,25 @@ class OfAnySize(DecisionFocusedPortfolio):
 )
 def test_the_checks_of_scikit_learn_pass(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
+
+
+def test_features_a_prior_and_an_ensemble_reach_the_estimator(returns: pd.DataFrame) -> None:
+    tickers = tuple(returns.columns)
+    features = FeatureSet((BuiltinFeature("momentum", "momentum", tickers, {"windows": [5, 10]}),))
+    model = DecisionFocusedPortfolio(
+        horizon=2,
+        predictor="pooled",
+        features=features,
+        prior="equilibrium",
+        prior_options={"reference": {"A": 1.0}},
+        ensemble=2,
+        lookback=6,
+        realised_window=4,
+        samples=12,
+        epochs=1,
+        covariance=RollingCovariance(8),
+    )
+    fitted = clone(model).fit(returns)
+    assert fitted.weights_.sum() == pytest.approx(1.0)
+    plain = clone(model).set_params(features=None, prior="zero", prior_options=None).fit(returns)
+    assert not np.array_equal(fitted.expected_returns_, plain.expected_returns_)
