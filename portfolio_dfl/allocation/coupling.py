@@ -1,4 +1,7 @@
-"""Limits that couple the weights of one stage, as the rows that the compiled solver takes (see `kernels.coupling`)."""
+"""Limits that couple the weights of a stage, and those of single trades, as the compiled solver takes them.
+
+`kernels.coupling` has them in this order.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ class CouplingRows:
     caps, equal : array [G + D]
         Right-hand sides of linear rows, then of distances; 1 for an equality, else 0.
     references, members : array [D, N]
+    most : array [T, N]
+        Largest trades, infinite for none and 0 for assets that are not traded; T is 0 where there are no such limits.
     """
 
     exposures: _Array
@@ -32,10 +37,11 @@ class CouplingRows:
     equal: _Array
     references: _Array
     members: _Array
+    most: _Array
 
     @classmethod
     def collect(cls, limits: Limits) -> CouplingRows | None:
-        """Rows of groups and exposures, leverage and active share; None where there are none."""
+        """Rows of groups and exposures, leverage and active share, and largest trades; None where there are none."""
         n = limits.lower.shape[0]
         linear: list[tuple[_Array, float, float]] = []
         for exposure, cap, _ in limits.groups:
@@ -59,7 +65,9 @@ class CouplingRows:
                 distances.append((np.zeros(n), limits.counted, limits.gross))
             elif not counted.all():
                 linear.append((limits.counted, limits.gross, 0.0))
-        if not linear and not distances:
+        largest = limits.largest_trade
+        trades = [] if largest is None or np.isinf(largest).all() else [largest]
+        if not linear and not distances and not trades:
             return None
         return cls(
             np.array([row for row, _, _ in linear]).reshape(-1, n),
@@ -67,15 +75,16 @@ class CouplingRows:
             np.array([equal for _, _, equal in linear] + [0.0] * len(distances)),
             np.array([reference for reference, _, _ in distances]).reshape(-1, n),
             np.array([members for _, members, _ in distances]).reshape(-1, n),
+            np.array(trades).reshape(-1, n),
         )
 
     @property
     def numbers(self) -> _Array:
         """All of them in one array, in the order of `kernels.coupling.Given`."""
-        parts = (self.exposures, self.caps, self.equal, self.references, self.members)
+        parts = (self.exposures, self.caps, self.equal, self.references, self.members, self.most)
         return np.concatenate([part.ravel() for part in parts])
 
     @property
-    def counts(self) -> tuple[int, int]:
-        """G and D."""
-        return self.exposures.shape[0], self.references.shape[0]
+    def counts(self) -> tuple[int, int, int]:
+        """G, D and T."""
+        return self.exposures.shape[0], self.references.shape[0], self.most.shape[0]

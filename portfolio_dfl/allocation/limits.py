@@ -171,14 +171,12 @@ class Limits:
         return np.flatnonzero((self.lower < 0.0) & (self.counted > 0.0))
 
     @property
-    def native(self) -> bool:
-        """Whether the compiled solver's structure covers all of them."""
-        return self.largest_trade is None
-
-    @property
     def factored(self) -> bool:
         """Whether all of them are bounds, groups, cash and tracking costs, which factor risk is planned with."""
-        return self.native and not self.shares and self.gross == np.inf and self.tracking_error is None
+        further = (
+            self.shares or self.gross < np.inf or self.largest_trade is not None or self.tracking_error is not None
+        )
+        return not further
 
 
 class Limit:

@@ -245,7 +245,7 @@ class MultiPeriodMeanVariance(nn.Module):
         Optional pieces of the module `limits`: bounds, groups, benchmark-relative limits, cash, tracking cost. Default:
         w ≥ 0 alone.
     solver : str
-        ``"auto"``: the compiled solver of this package where the limits fit its structure, else ``"piqp"``.
+        ``"auto"``: the compiled solver of this package, or ``"piqp"`` where it has no part of the objective.
         ``"native"``: the compiled solver. ``"factored"``: that of factor risk, which ``"auto"`` takes for a
         `FactorCovariance` of many assets. Otherwise the name of a black box known to ``dxpp_core`` (``"piqp"``,
         ``"gurobi"``, any of ``qpsolvers``).
@@ -312,10 +312,6 @@ class MultiPeriodMeanVariance(nn.Module):
             raise AllocationError(f"initial_weights has {len(self.initial_weights)} entries for {n_assets} assets")
         self._limits = Limits.collect(n_assets, self.limits, assets)
         check_limits(self._limits)
-        if solver == "native" and not self._limits.native:
-            raise AllocationError(
-                "the native solver has no limits of single trades: take solver='auto', or a black box"
-            )
         self._impact = _charges(self.market_impact)
         self._borrows = _charges(self.borrow_cost) and bool(self._limits.shorted.size)
         foreign = ["market impact"] * self._impact + ["cost of borrowing"] * self._borrows
@@ -330,7 +326,7 @@ class MultiPeriodMeanVariance(nn.Module):
                 "solver='auto' for other limits, market impact or costs of borrowing"
             )
         self._factors_pay = solver == "auto" and covered and n_assets >= _WORTH_FACTORS
-        self._black_box = "piqp" if solver == "auto" and (foreign or not self._limits.native) else solver
+        self._black_box = "piqp" if solver == "auto" and foreign else solver
         box = self._limits.lower, self._limits.upper, self._limits.counted
         self._native = NativeSolver(*box, threads, CouplingRows.collect(self._limits))
         self._form: StandardForm | None = None

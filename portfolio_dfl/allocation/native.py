@@ -46,8 +46,8 @@ def _kernels() -> tuple[Callable[..., int], Callable[..., int]]:
 
 
 @cache
-def _sizes(B: int, K: int, H: int, N: int, keep: bool, rows: tuple[int, int]) -> tuple[int, int, int]:
-    """Numbers of signs, store and scratch; ``rows``: how many linear ones and distances there are."""
+def _sizes(B: int, K: int, H: int, N: int, keep: bool, rows: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Numbers of signs, store and scratch; ``rows``: as in `CouplingRows.counts`."""
     from portfolio_dfl.allocation.kernels.coupling import coupling_scratch_size
     from portfolio_dfl.allocation.kernels.scratch import scratch_size
     from portfolio_dfl.allocation.kernels.store import signs_size, store_size
@@ -120,7 +120,7 @@ class NativeSolver:
         Threads over the batch. Default: ``NUMBA_NUM_THREADS`` (which joblib sets in its workers), else the CPUs that
         this process may use.
     rows : CouplingRows, optional
-        Limits that couple the weights of a stage.
+        Limits that couple the weights of a stage, and those of single trades.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class NativeSolver:
         require_readable_environment()
         self.box = np.stack([lower, upper, counted])
         self.threads = threads
-        self._counts = (0, 0) if rows is None else rows.counts
+        self._counts = (0, 0, 0) if rows is None else rows.counts
         self._rows = None if rows is None else rows.numbers
 
     def count_threads(self) -> int:
@@ -190,8 +190,8 @@ class NativeSolver:
             multipliers = B * (2 * H * N + 2 * H)
             result.store[:multipliers] = warm.store[:multipliers]
             if result.rows is not None and warm.rows is not None:
-                result.rows[3][:] = warm.rows[3]
                 result.rows[4][:] = warm.rows[4]
+                result.rows[5][:] = warm.rows[5]
         arguments = (
             returns,
             covariance,

@@ -14,6 +14,7 @@ from dxpp_core.compilation import compiled, inner
 from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
 from portfolio_dfl.allocation.kernels.coupling import Coupling, Given, new_coupling
 from portfolio_dfl.allocation.kernels.coupling_polish import derive_coupling
+from portfolio_dfl.allocation.kernels.coupling_trades import capped_pull
 from portfolio_dfl.allocation.kernels.objective import scaled_covariance
 from portfolio_dfl.allocation.kernels.polish import Active, Equalities, assemble_springs, new_equalities, refine
 from portfolio_dfl.allocation.kernels.scratch import new_scratch, slab
@@ -93,7 +94,9 @@ def _to_cost(solved: _Solved, trade: _Signs, eq: Equalities, grad: _Array) -> No
 
 
 @inner
-def _to_limits(active: Active, eq: Equalities, grad_turnover: _Array, grad_previous: _Array) -> None:
+def _to_limits(
+    active: Active, eq: Equalities, grad_turnover: _Array, grad_previous: _Array, coupling: Coupling | None
+) -> None:
     """Gradients of the turnover limits, and of the weights held before the first trade."""
     for s in range(grad_turnover.shape[0]):
         grad_turnover[s] = eq.theta[s] if active.spent[s] == 1 else 0.0
@@ -104,6 +107,8 @@ def _to_limits(active: Active, eq: Equalities, grad_turnover: _Array, grad_previ
             grad_previous[i] = eq.tie[0, i]
         elif kind != 2 and active.spent[0] == 1:
             grad_previous[i] = kind * eq.theta[0]
+        if coupling is not None:
+            grad_previous[i] += capped_pull(coupling, 0, i, eq.tie)
 
 
 @compiled
@@ -165,5 +170,5 @@ def differentiate_batch(
             continue
         grad_aversion[b] = _to_covariance(solved, grad_returns[b], grad_covariance[b])
         _to_cost(solved, active.trade, eq, grad_cost[b])
-        _to_limits(active, eq, grad_turnover[b], grad_previous[b])
+        _to_limits(active, eq, grad_turnover[b], grad_previous[b], coupling)
     return 0

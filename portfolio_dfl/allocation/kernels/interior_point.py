@@ -24,7 +24,13 @@ from numpy.typing import NDArray
 
 from dxpp_core.compilation import inner
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, factor_stages, solve_stages
-from portfolio_dfl.allocation.kernels.coupling import Coupling
+from portfolio_dfl.allocation.kernels.coupling import (
+    DDUAL,
+    DSLACK,
+    DUAL,
+    SLACK,
+    Coupling,
+)
 from portfolio_dfl.allocation.kernels.coupling_interior import (
     aim_coupling,
     assemble_coupling,
@@ -236,7 +242,7 @@ def start_point(problem: Problem, point: Point, centre: _Array, coupling: Coupli
             point.budget_dual[s] = _START / point.budget_slack[s]
     _start_multipliers(problem, point, centre)
     if coupling is not None:
-        start_coupling(coupling, w, _START)
+        start_coupling(coupling, w, w0, _START)
 
 
 @inner
@@ -282,7 +288,7 @@ def residuals(problem: Problem, point: Point, gaps: Gaps, coupling: Coupling | N
     primal = 0.0
     stationarity = 0.0
     if coupling is not None:
-        primal, stationarity = coupling_residuals(coupling, w)
+        primal, stationarity = coupling_residuals(coupling, w, problem.w0)
     for s in range(H):
         P_s = problem.P[s if K > 1 else 0]
         total = 0.0
@@ -485,12 +491,13 @@ def newton_iteration(
         keep = 1.0 if corrected == 0 else _BOUNDARY
         worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, keep))
         if coupling is not None:
-            worst = _longest(coupling.slack.ravel(), coupling.dslack.ravel(), worst)
-            worst = _longest(coupling.side_slack.ravel(), coupling.side_dslack.ravel(), worst)
+            worst = _longest(coupling.rows[SLACK].ravel(), coupling.rows[DSLACK].ravel(), worst)
+            worst = _longest(coupling.sides[SLACK].ravel(), coupling.sides[DSLACK].ravel(), worst)
+            worst = _longest(coupling.steps[SLACK].ravel(), coupling.steps[DSLACK].ravel(), worst)
         primal = keep / worst
         worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, keep))
         if coupling is not None:
-            worst = _longest(coupling.side_dual.ravel(), coupling.side_ddual.ravel(), worst)
+            worst = _longest(coupling.sides[DUAL].ravel(), coupling.sides[DDUAL].ravel(), worst)
             worst = limit_multipliers(coupling, worst)
         multiplier = keep / worst
         if corrected == 0:

@@ -32,6 +32,7 @@ from portfolio_dfl.allocation.kernels.coupling_polish import (
     spring_coupling,
     verify_coupling,
 )
+from portfolio_dfl.allocation.kernels.coupling_trades import capped_gap, free_pull
 from portfolio_dfl.allocation.kernels.interior_point import FALL, LOWER, RISE, UPPER, Point, Problem
 from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, vector
 
@@ -156,7 +157,7 @@ def identify(problem: Problem, point: Point, active: Active, coupling: Coupling 
                 trade = int(bought) - int(sold)
             active.trade[s, i] = trade
     if coupling is not None:
-        identify_coupling(coupling)
+        identify_coupling(coupling, active.trade)
 
 
 @inner
@@ -180,7 +181,7 @@ def assemble_springs(P: _Array, active: Active, system: System, coupling: Coupli
                 count += 1
         system.kappa[s] = stiffness / count if count > 0 else 0.0
     if coupling is not None:
-        spring_coupling(coupling, system, stiffness)
+        spring_coupling(coupling, active.trade, system, stiffness)
 
 
 @inner
@@ -203,6 +204,8 @@ def _gaps(P: _Array, active: Active, system: System, eq: Equalities, coupling: C
             change = x[s, i] - before[i]
             spent += gamma[s, i] * change
             gap = -change if active.trade[s, i] == 0 else 0.0
+            if coupling is not None:
+                gap += capped_gap(coupling, s, i, change)
             eq.tie_gap[s, i] = gap
             worst = max(worst, abs(gap))
         for i in range(N):
@@ -293,7 +296,7 @@ def load_polish(problem: Problem, point: Point, active: Active, eq: Equalities, 
                 eq.tie[s, i] = point.dual[RISE, s, i] - point.dual[FALL, s, i]
             eq.f[s, i] = problem.r[s, i]
     if coupling is not None:
-        load_coupling(coupling)
+        load_coupling(coupling, eq.tie)
     # A trade's cost is linear once its sign is known.
     for s in range(H):
         for i in range(N):
@@ -315,7 +318,7 @@ def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array, coupl
     dual = 0.0
     margin = np.inf
     if coupling is not None:
-        primal, dual, margin = verify_coupling(coupling, x)
+        primal, dual, margin = verify_coupling(coupling, x, eq.before, eq.tie)
     for s in range(H):
         P_s = problem.P[s if K > 1 else 0]
         total = 0.0
@@ -332,6 +335,8 @@ def verify(problem: Problem, active: Active, eq: Equalities, pull: _Array, coupl
             if trade == 0:
                 primal = max(primal, abs(change))
                 strict = eq.theta[s] + problem.c[s, i] - abs(eq.tie[s, i])
+                if coupling is not None:
+                    strict += free_pull(coupling, i)
                 dual = max(dual, -strict)
                 margin = min(margin, strict)
             elif trade != 2:
@@ -386,7 +391,7 @@ def repair(
     H, N = eq.x.shape
     flips = 0
     if coupling is not None:
-        flips += repair_coupling(coupling, eq.x, tolerance)
+        flips += repair_coupling(coupling, eq.x, eq.before, eq.tie, tolerance)
     for s in range(H):
         turnover = 0.0
         for i in range(N):
@@ -409,9 +414,13 @@ def repair(
             elif abs(trade) == 1 and trade * change < -tolerance:
                 active.trade[s, i] = 0
                 flips += 1
-            elif trade == 0 and abs(eq.tie[s, i]) > eq.theta[s] + problem.c[s, i] + tolerance and not freed:
-                active.trade[s, i] = 1 if eq.tie[s, i] > 0.0 else -1
-                flips += 1
+            elif trade == 0 and not freed:
+                most = eq.theta[s] + problem.c[s, i] + tolerance
+                if coupling is not None:
+                    most += free_pull(coupling, i)
+                if abs(eq.tie[s, i]) > most:
+                    active.trade[s, i] = 1 if eq.tie[s, i] > 0.0 else -1
+                    flips += 1
             hold = active.hold[s, i]
             if problem.lower[i] == problem.upper[i]:
                 continue

@@ -14,6 +14,7 @@ from dxpp_core.compilation import compiled, inner
 from portfolio_dfl.allocation.kernels.block_factor import System, factor_stages, new_system
 from portfolio_dfl.allocation.kernels.coupling import Coupling, Given, new_coupling
 from portfolio_dfl.allocation.kernels.coupling_polish import leave_coupling, warm_coupling
+from portfolio_dfl.allocation.kernels.coupling_trades import capped_pull
 from portfolio_dfl.allocation.kernels.interior_point import (
     FALL,
     RISE,
@@ -264,6 +265,8 @@ def _leave(
                 value = eq.tie[s, i] / alpha
             elif kind != 2:
                 value = kind * (found.theta[b, s] + given.cost[s, i])
+            if coupling is not None:
+                value += capped_pull(coupling, s, i, eq.tie) / alpha
             found.pressure[b, s, i] = value
             found.pull[b, s, i] = pull[s, i] / alpha if active.hold[s, i] != 0 else 0.0
             signs.hold[b, s, i] = active.hold[s, i]

@@ -19,7 +19,6 @@ from portfolio_dfl.allocation import (
     Limit,
     MultiPeriodMeanVariance,
     TrackingCost,
-    TradeLimits,
     append_cash,
 )
 from portfolio_dfl.errors import AllocationError
@@ -189,11 +188,6 @@ def test_costs_and_turnover_limits_may_be_arrays(instances: Any) -> None:
     assert torch.equal(given(*instance.leaves()), written(*instance.leaves()))
     scalar = MultiPeriodMeanVariance(5, 3, risk_aversion=np.array(10.0), transaction_cost=np.float32(0.0))
     assert torch.equal(scalar(*instance.leaves()), MultiPeriodMeanVariance(5, 3)(*instance.leaves()))
-
-
-def test_the_native_solver_names_limits_it_does_not_have() -> None:
-    with pytest.raises(AllocationError, match="single trades"):
-        MultiPeriodMeanVariance(5, 2, limits=[TradeLimits(0.1)], solver="native")
 
 
 def test_held_weights_outside_the_limits_need_turnover_enough(instances: Any) -> None:
