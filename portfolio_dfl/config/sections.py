@@ -319,6 +319,11 @@ class SweepConfig(Section):
     score: Literal["sharpe", "utility", "cagr"] = Field(
         default="utility", description="after costs, higher is better: utility | sharpe | cagr"
     )
+    risk_aversion: float | None = Field(
+        default=None,
+        gt=0,
+        description="λ of the utility that judges every trial alike; null: the study's allocation.risk_aversion",
+    )
 
     @model_validator(mode="after")
     def _something_to_choose(self) -> Self:

@@ -72,6 +72,7 @@ _NEWER = (
     "forecasting.prior_options",
     "forecasting.ensemble",
     "backtest.strategy_options",
+    "sweep.risk_aversion",
 )
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]
@@ -95,21 +96,37 @@ class SweepResult:
         One row a trial: number, score, values; failed ones have no score.
     path : Path
         Where the best configuration was written.
+    risk_aversion : float
+        λ of the utility that every trial was judged by, whatever its own.
+    start, end : Timestamp
+        First and last date that trials could decide on, the validation span.
     """
 
     best: StudyConfig
     score: float
     trials: pd.DataFrame
     path: Path
+    risk_aversion: float
+    start: pd.Timestamp
+    end: pd.Timestamp
+
+    @property
+    def objective(self) -> str:
+        """What was maximised, in words: the score, its λ where it has one, and the span."""
+        of = f" at λ = {self.risk_aversion:g}" if self.best.sweep.score == "utility" else ""
+        return f"{self.best.sweep.score}{of}, decisions from {self.start:%Y-%m-%d} to {self.end:%Y-%m-%d}"
 
     def __str__(self) -> str:
         return (
-            f"{self.trials.to_string(index=False)}\n\nbest {self.best.sweep.score} on the validation days: "
-            f"{self.score:.4f}\nits configuration: {self.path}"
+            f"{self.trials.to_string(index=False)}\n\nbest {self.objective}: {self.score:.4f}\n"
+            f"its configuration: {self.path}"
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>best: {self.score:.4f}, {escape(str(self.path))}</p>{self.trials.to_html(index=False)}"
+        return (
+            f"<p>best {escape(self.objective)}: {self.score:.4f}, {escape(str(self.path))}</p>"
+            f"{self.trials.to_html(index=False)}"
+        )
 
 
 def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepResult:
@@ -135,6 +152,7 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
     _require_searchable(section.space)
     variants = _variants(config)
     known, start, end = _validation(config, variants)
+    judged = config.override(f"sweep.risk_aversion={judging_risk_aversion(config)!r}")
     folder = config.tracking.folder
     tickers = list(known.columns)
     name = f"{config.name}-{_digest(asked, known, load_spreads(config, tickers), build_features(config, tickers))}"
@@ -144,6 +162,14 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
         study = _open_study(folder, name)
         resume = store.find_run(tags)
         with tracked_run(store, f"sweep {name}", resume=resume, tags=tags) as parent:
+            parent.set_tags(
+                {
+                    "objective": section.score,
+                    "risk_aversion": judging_risk_aversion(config),
+                    "first_decision": start.date(),
+                    "last_decision": end.date(),
+                }
+            )
             while (done := len(_judged(study))) < section.trials:
                 if progress is not None:
                     progress("Trials", done, section.trials)
@@ -151,7 +177,7 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
                 study.sampler = optuna.samplers.TPESampler(seed=int(seed))
                 trial = study.ask()
                 values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
-                score = validation_score(_changed(config, values), known, start, end)
+                score = validation_score(_changed(judged, values), known, start, end)
                 with uninterrupted():
                     if np.isfinite(score):
                         study.tell(trial, score)
@@ -164,11 +190,19 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
                     f"none of {section.trials} trials could be judged; look at sweep.space and sweep.days"
                 )
             _record(store, parent, study)
-    return _result(config, study, folder / f"{name}.yaml")
+    return _result(config, study, folder / f"{name}.yaml", start, end)
+
+
+def judging_risk_aversion(config: StudyConfig) -> float:
+    """λ of the utility that trials are judged by: one for all of them."""
+    own = config.sweep.risk_aversion
+    return config.allocation.risk_aversion if own is None else own
 
 
 def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timestamp, end: pd.Timestamp) -> float:
     """Score of one configuration on the validation days, the mean over its seeds; NaN if it cannot be judged.
+
+    A utility is taken at ``sweep.risk_aversion``, or at the configuration's own λ where that is not set.
 
     Parameters
     ----------
@@ -197,7 +231,7 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
             book,
             periods_per_year=periods_per_year(config, known),
             risk_free=config.evaluation.risk_free_rate,
-            risk_aversion=config.allocation.risk_aversion,
+            risk_aversion=judging_risk_aversion(config),
         )
         scores.append(float(measures[config.sweep.score]))
     return float(np.mean(scores))
@@ -346,15 +380,21 @@ def _record(store: StudyStore, parent: TrackedRun, study: optuna.Study) -> None:
     parent.log_metrics({"best_score": study.best_value}, step=len(_judged(study)))
 
 
-def _result(config: StudyConfig, study: optuna.Study, path: Path) -> SweepResult:
+def _result(
+    config: StudyConfig, study: optuna.Study, path: Path, start: pd.Timestamp, end: pd.Timestamp
+) -> SweepResult:
     trials = [
         {"trial": number, "score": np.nan if trial.value is None else trial.value, **trial.params}
         for number, trial in enumerate(_judged(study))
     ]
-    best = config.override([f"{key}={json.dumps(value)}" for key, value in study.best_params.items()])
+    found = [f"{key}={json.dumps(value)}" for key, value in study.best_params.items()]
+    judged_at = judging_risk_aversion(config)
+    if "allocation.risk_aversion" in study.best_params:  # or the best would be judged at its own when tried again
+        found.append(f"sweep.risk_aversion={judged_at!r}")
+    best = config.override(found)
     with written(path):
         path.write_text(best.to_yaml(), encoding="utf-8")
-    return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path)
+    return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path, judged_at, start, end)
 
 
 def _digest(config: StudyConfig, known: pd.DataFrame, spreads: pd.DataFrame | None, features: FeatureSet | None) -> str:
@@ -367,6 +407,8 @@ def _digest(config: StudyConfig, known: pd.DataFrame, spreads: pd.DataFrame | No
         if getattr(getattr(config, section), name) == getattr(getattr(usual, section), name):
             unset.setdefault(section, set()).add(name)
     text = decisive.model_dump_json(exclude={"execution": True, "tracking": True, **unset})
+    if config.sweep.score == "utility" and "allocation.risk_aversion" in config.sweep.space:
+        text += "judged at one risk aversion"  # earlier searches judged each trial at its own
     tables = [known] if spreads is None else [known, spreads.loc[: known.index[-1]]]
     numbers = b"".join(pd.util.hash_pandas_object(table).to_numpy().tobytes() for table in tables)
     tabled = b"" if features is None else features.sha256.encode()
