@@ -3,8 +3,8 @@
 Whether today is the last session of a week, month or quarter is asked of the exchange's calendar, which is public long
 before, and never of the next row of the data. (A closure decreed on short notice, such as that of 2012-10-29 in New
 York, is in the calendar as well.) Without a calendar, weekdays stand for sessions. Where the last session has no row,
-the next row there is decides in its place. The first session is the first row of a period. So rows to come move no
-date up to today.
+the next row there is decides in its place. The first session is the first row of a period. Where rows come once a
+period (weekly prices, decided on weekly) every row is a decision date. So rows to come move no date up to today.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from portfolio_dfl.scalars import require_choice
 
 __all__ = ["Rebalance", "Rebalancing"]
 
+# Days between rows, at the middle, from which on a period has no second row.
+_SPARSE = {"weekly": 5.5, "monthly": 26.0, "quarterly": 80.0}
 _FREQUENCIES = {"weekly": "W-SUN", "monthly": "M", "quarterly": "Q"}
 # Rows further apart than this are not the sessions of an exchange.
 _LONGEST_OF_DAYS = 5.0
@@ -67,7 +69,7 @@ class Rebalancing:
         """The rule itself, or that of a name, a number or dates, with weekdays for sessions."""
         if isinstance(value, Rebalancing):
             return value
-        return cls(tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else value)
+        return cls(value if isinstance(value, str | int) else tuple(value))
 
     def __str__(self) -> str:
         return rule_text(self.rule, self.on)
@@ -115,11 +117,11 @@ class Rebalancing:
         if counts_rows and apart > _LONGEST_OF_DAYS:  # the next rows' dates are nobody's calendar
             found = self.dates(rows, since)
             return bool((found == today).any()), None
-        found, ahead = self.dates(self._with_earlier(rows, since), since), rows[:0]
+        found, ahead = self.dates(self._with_earlier(rows, since), since), pd.DatetimeIndex(rows[:0])
         reach = 2 * self.rule + 15 if isinstance(self.rule, int) else 200
         with suppress(DataError):  # the calendar ends before; what is known of today stays
             ahead = self._sessions(today + pd.Timedelta(days=1), today + pd.Timedelta(days=reach))
-        later = self.dates(self._with_earlier(rows, since).append(ahead), since)
+        later = self.dates(pd.DatetimeIndex(self._with_earlier(rows, since).append(ahead)), since)
         later = later[later > today]
         return bool((found == today).any()), later[0] if len(later) else None
 
@@ -127,7 +129,7 @@ class Rebalancing:
         """The rows, with the sessions from a decision before them on where these are counted."""
         if not isinstance(self.rule, int) or since >= rows[0]:
             return rows
-        return self._sessions(since, rows[0] - pd.Timedelta(days=1)).append(rows)
+        return pd.DatetimeIndex(self._sessions(since, rows[0] - pd.Timedelta(days=1)).append(rows))
 
     def _due(self, rows: pd.DatetimeIndex) -> NDArray[np.bool_]:
         """Of each row whether it is a decision date."""
@@ -140,7 +142,7 @@ class Rebalancing:
             if len(missing):
                 raise BacktestError(
                     f"rebalance names {missing[0].date()}, for which there is no return: name dates of the prices "
-                    f"(the next is {rows[rows.searchsorted(missing[0])].date()})"
+                    f"(the next is {rows[int(rows.searchsorted(missing[0]))].date()})"
                 )
             return np.asarray(rows.isin(given))
         periods = rows.to_period(_FREQUENCIES[str(self.rule)])
@@ -156,7 +158,13 @@ class Rebalancing:
         over_before = np.append(False, over[:-1])
         late = begins & ~over_before
         late[0] = False  # nothing is known of the period before
-        return (over & ~(over_before & ~begins)) | late
+        due: NDArray[np.bool_] = (over & ~(over_before & ~begins)) | late | self._sparse(rows)
+        return due
+
+    def _sparse(self, rows: pd.DatetimeIndex) -> NDArray[np.bool_]:
+        """Of each row whether the rows up to it come once a period: each is then all that its period has."""
+        gaps = pd.Series(np.diff(rows.to_numpy()) / np.timedelta64(1, "D"), index=rows[1:])
+        return np.append(False, (gaps.expanding().median() >= _SPARSE[str(self.rule)]).to_numpy())
 
     def _sessions(self, first: pd.Timestamp, last: pd.Timestamp) -> pd.DatetimeIndex:
         if last < first:

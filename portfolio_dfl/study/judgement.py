@@ -97,7 +97,7 @@ def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, 
     traded = None
     if not plan.every_row:  # days that open with the trade of a decision
         opened = returns.index.get_indexer(plan.span.dates) + 1 + plan.ledger.lag
-        traded = returns.index[opened[opened < len(returns)]]
+        traded = pd.DatetimeIndex(returns.index[opened[opened < len(returns)]])
     none: pd.Series[float] = pd.Series(index=pd.DatetimeIndex([]), dtype=np.float64)
     found: dict[Lane, pd.Series[float]] = {}
     lost = []

@@ -100,7 +100,9 @@ def place_orders(
         wrong = int(np.flatnonzero(~(money > 0.0))[0])
         raise DataError(f"{tickers[wrong]} has a price of {money[wrong]:g}: shares need positive prices")
     wanted, owned = target.to_numpy(dtype=np.float64), held.to_numpy(dtype=np.float64)
-    before: FloatArray = owned * wealth / money if shares is None else shares.to_numpy(dtype=np.float64)
+    before: FloatArray = owned * wealth / money
+    if shares is not None:
+        before = shares.to_numpy(dtype=np.float64)
     step = np.where(traded, (wanted - owned) * wealth / (money * lot), 0.0)
     # A step that is a whole number but for rounding is that number.
     lots: FloatArray = np.trunc(step + np.sign(step) * 1e-9)

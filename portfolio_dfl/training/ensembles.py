@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,7 +53,7 @@ def mean_course(losses: Sequence[Sequence[float]]) -> tuple[float, ...]:
 def mean_health(healths: Sequence[GradientHealth]) -> GradientHealth:
     """Mean of every measure; steps and failures are added up."""
     summed = {name: sum(getattr(health, name) for health in healths) for name in ("steps", "layer_failures")}
-    means = {
+    means: dict[str, Any] = {
         field.name: float(np.mean([getattr(health, field.name) for health in healths]))
         for field in fields(GradientHealth)
         if field.name not in summed
