@@ -45,6 +45,10 @@ class Prior(nn.Module):
         else:
             self.scale = float(scale)
 
+    def over_stage(self, mean: Tensor) -> Tensor:
+        """Mean returns of a day compounded over a stage: its mean if days do not depend on each other."""
+        return mean if self.stage == 1 else (1.0 + mean) ** self.stage - 1.0
+
     def expected(self, returns: Tensor, covariance: Tensor, risk_aversion: float) -> Tensor:
         """Expected returns [B, N], without the scale."""
         raise NotImplementedError
@@ -65,7 +69,7 @@ class Prior(nn.Module):
 
 
 class HistoricalMeanPrior(Prior):
-    """The mean return of the last `window` days; of the whole lookback by default."""
+    """The mean return of the last `window` days, of the whole lookback by default, compounded over a stage."""
 
     least = 1
 
@@ -87,7 +91,7 @@ class HistoricalMeanPrior(Prior):
 
     def expected(self, returns: Tensor, covariance: Tensor, risk_aversion: float) -> Tensor:
         """Mean returns [B, N]."""
-        return returns[:, -self.window :].mean(dim=1) * self.stage
+        return self.over_stage(returns[:, -self.window :].mean(dim=1))
 
 
 class JamesSteinPrior(HistoricalMeanPrior):
@@ -110,7 +114,7 @@ class JamesSteinPrior(HistoricalMeanPrior):
         excess = (eigenvalues.sum(dim=1) - 2.0 * eigenvalues[:, -1]).clamp(min=0.0)
         # Means that are all equal are their own target.
         share = torch.where(distance > 0, excess / (self.window * distance), torch.ones_like(distance)).clamp(max=1.0)
-        return (mean + share.unsqueeze(1) * (target - mean)) * self.stage
+        return self.over_stage(mean + share.unsqueeze(1) * (target - mean))
 
 
 class EquilibriumPrior(Prior):
