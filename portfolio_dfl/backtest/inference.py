@@ -1,7 +1,7 @@
 """Whether a difference between strategies is more than luck: paired stationary bootstrap.
 
 A strategy may be there several times, once a seed. Its statistic is then the mean over its seeds, so that no
-seed is picked; days are resampled, all seeds of both strategies with the same ones.
+seed is picked; rows are resampled, all seeds of both strategies with the same ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.backtest.evaluation import is_constant, per_period_rate, require_same_days
 from portfolio_dfl.backtest.ledger import Ledger
-from portfolio_dfl.backtest.rhythm import resolved_periods_per_year
+from portfolio_dfl.backtest.rhythm import resolved_periods_per_year, row_noun
 from portfolio_dfl.errors import BacktestError
 
 __all__ = [
@@ -29,13 +29,13 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-# Below this a block bootstrap resamples the same few days over and over.
-_FEWEST_DAYS = 10
+# Below this a block bootstrap resamples the same few rows over and over.
+_FEWEST = 10
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How days are resampled: stationary bootstrap of Politis and Romano (1994), percentile intervals.
+    """How rows of returns are resampled: stationary bootstrap of Politis and Romano (1994), percentile intervals.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class Bootstrap:
     replications : int
         Number of resamples, at least 100.
     block_length : int, optional
-        Expected length of a block in days; by default the choice of Politis and White (2004), corrected by
-        Patton, Politis and White (2009), for the daily differences.
+        Expected length of a block in rows; by default the choice of Politis and White (2004), corrected by
+        Patton, Politis and White (2009), for the differences row by row.
     seed : int
         Seed of the resampling: the same seed gives the same interval.
     """
@@ -61,7 +61,7 @@ class Bootstrap:
         if self.replications < 100:
             raise BacktestError(f"an interval needs at least 100 replications, got {self.replications}")
         if self.block_length is not None and self.block_length < 1:
-            raise BacktestError(f"block_length must be at least 1 day, got {self.block_length}")
+            raise BacktestError(f"block_length must be at least 1 row, got {self.block_length}")
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class Interval:
     statistic : str
         What is compared: "sharpe", "utility", "regret", ...
     estimate : float
-        First strategy minus second, on the days as they were; NaN where it does not exist.
+        First strategy minus second, on the rows as they were; NaN where it does not exist.
     low, high : float
         Ends of the interval.
     level : float
         Coverage aimed at.
     block_length : int
-        Expected length of the blocks in days.
+        Expected length of the blocks in rows.
     replications : int
         Number of resamples.
     """
@@ -105,12 +105,12 @@ def paired_interval(
     *,
     bootstrap: Bootstrap | None = None,
 ) -> list[Interval]:
-    """Intervals of ``statistic(first) − statistic(second)``, both resampled with the same days.
+    """Intervals of ``statistic(first) − statistic(second)``, both resampled with the same rows.
 
     Parameters
     ----------
     first, second : Series or DataFrame
-        One value a day, the same dates; the columns of a frame are seeds, whose statistics are averaged.
+        One value a row, the same dates; the columns of a frame are seeds, whose statistics are averaged.
     statistics : mapping of name to callable
         Each takes the values of a series [T] to a number.
     bootstrap : Bootstrap, optional
@@ -124,7 +124,7 @@ def paired_interval(
     Raises
     ------
     BacktestError
-        If the dates differ, values are not finite, or there are fewer than 10 days.
+        If the dates differ, values are not finite, or there are fewer than 10 rows.
     """
     from arch.bootstrap import StationaryBootstrap
 
@@ -159,7 +159,7 @@ def compare(
     Parameters
     ----------
     first, second : sequence of Ledger
-        Books over the same days, one a seed.
+        Books over the same dates, one a seed.
     risk_aversion : float
         λ of the utility ``mean − λ/2 variance`` a year.
     risk_free, periods_per_year : float
@@ -211,7 +211,7 @@ def comparison_table(
     Parameters
     ----------
     strategies : mapping of name to sequence of Ledger
-        Books over the same days, one a seed.
+        Books over the same dates, one a seed.
     reference : str
         Name of the strategy that the others are compared with.
     regrets : mapping of name to DataFrame, optional
@@ -251,7 +251,7 @@ def _on_common_days(
     if first is None or second is None:
         return None
     days = first.index.intersection(second.index)
-    return (first.loc[days], second.loc[days]) if len(days) >= _FEWEST_DAYS else None
+    return (first.loc[days], second.loc[days]) if len(days) >= _FEWEST else None
 
 
 def _net_returns(books: Sequence[Ledger]) -> pd.DataFrame:
@@ -269,8 +269,9 @@ def _paired_values(
     """Values [T, seeds] of two strategies that are known to be of the same days."""
     if not first.index.equals(second.index):
         raise BacktestError(f"a paired comparison needs the same dates; got {len(first)} and {len(second)} that differ")
-    if len(first) < _FEWEST_DAYS:
-        raise BacktestError(f"an interval needs at least {_FEWEST_DAYS} days, there are {len(first)}")
+    if len(first) < _FEWEST:
+        word = row_noun(first.index)
+        raise BacktestError(f"an interval needs at least {_FEWEST} {word}s, there are {len(first)}")
     a, b = (np.asarray(each, dtype=np.float64).reshape(len(first), -1) for each in (first, second))
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise BacktestError("a paired comparison needs finite values on every date: drop dates that lack one")
@@ -278,7 +279,7 @@ def _paired_values(
 
 
 def _block_length(differences: FloatArray) -> int:
-    """Automatic expected block length in days; 1 where the differences do not vary."""
+    """Automatic expected block length in rows; 1 where the differences do not vary."""
     from arch.bootstrap import optimal_block_length
 
     if is_constant(differences):

@@ -21,8 +21,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.wording.periods import period_noun
 
-__all__ = ["periods_per_year_of", "resolved_periods_per_year"]
+__all__ = ["periods_per_year_of", "resolved_periods_per_year", "row_noun"]
 
 # Gaps that many times the middle one are holes in the data, not its rhythm.
 _HOLE = 2.5
@@ -99,6 +100,14 @@ def resolved_periods_per_year(given: float | None, dates: pd.Index[pd.Timestamp]
     if not (np.isfinite(given) and given > 0.0):
         raise BacktestError(f"periods_per_year must be positive and finite, got {given}")
     return float(given)
+
+
+def row_noun(dates: pd.Index[pd.Timestamp]) -> str:
+    """What a row of these dates is called: a day, a week, a month; a period where they have no known rhythm."""
+    try:
+        return period_noun(periods_per_year_of(dates))
+    except BacktestError:
+        return "period"
 
 
 def _days_a_year(index: pd.DatetimeIndex, gaps: NDArray[np.float64], few: bool) -> float:
