@@ -69,7 +69,9 @@ class Rebalancing:
         """The rule itself, or that of a name, a number or dates, with weekdays for sessions."""
         if isinstance(value, Rebalancing):
             return value
-        return cls(value if isinstance(value, str | int) else tuple(value))
+        listed = isinstance(value, Iterable) and not isinstance(value, str)
+        rule: Any = tuple(value) if listed else value  # type: ignore[arg-type]
+        return cls(rule)
 
     def __str__(self) -> str:
         return rule_text(self.rule, self.on)

@@ -144,3 +144,13 @@ def test_bought_and_held_between_rebalancing_is_the_ledger(market):
     np.testing.assert_allclose(book.daily["wealth"], values, rtol=1e-12)
     assert (book.daily["turnover"] > 1e-12).sum() == 3  # the first decision finds equal weights
     np.testing.assert_allclose(np.cumprod(1.0 + book.net_returns), values, rtol=1e-12)
+
+
+@pytest.mark.parametrize("calendar", [None, "XNYS"])
+def test_every_weekly_row_is_a_weekly_decision_though_holidays_move_it(calendar: str | None) -> None:
+    fridays = pd.date_range("2018-01-05", "2019-12-31", freq="W-FRI")
+    good = [pd.Timestamp("2018-03-30"), pd.Timestamp("2019-04-19")]
+    rows = pd.DatetimeIndex([day - pd.Timedelta(days=1) if day in good else day for day in fridays])
+    rule = Rebalancing("weekly", calendar=calendar)
+    assert rule.dates(rows, rows[3]).equals(rows[3:])
+    assert all(rule.dates(rows[:count], rows[3]).equals(rows[3:count]) for count in (12, 13, 14, 70))
