@@ -13,6 +13,7 @@ from portfolio_dfl.strategies.table import Lane, by_strategy
 from portfolio_dfl.strategies.walk import Walk, window_frame
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.plan import StudyPlan
+from portfolio_dfl.study.replicates import trials_that_differ
 from portfolio_dfl.study.result import StudyResult
 
 if TYPE_CHECKING:
@@ -154,14 +155,17 @@ def _scores(
 ) -> pd.DataFrame:
     """Squared error beside regret, and what is left of an advantage after costs and trials; a row a strategy.
 
-    Every strategy of the study but perfect foresight is a trial: one could have picked any of them.
+    Every strategy of the study but perfect foresight is a trial: one could have picked any of them. Those with the
+    very same returns, such as seeds that change nothing, are one.
     """
     from portfolio_dfl.backtest.costs import break_even_cost
     from portfolio_dfl.backtest.deflation import deflated_sharpe
 
     section = plan.evaluation
     tried = [lane for lane in books if not lane.foresight]
-    sharpes = [float(value) for value in metrics.loc[[lane.label for lane in tried], "sharpe"] if np.isfinite(value)]
+    differing = trials_that_differ(tried, {lane.label: book for lane, book in books.items()})
+    known = metrics.loc[[lane.label for lane in differing], "sharpe"]
+    sharpes = [float(value) for value in known if np.isfinite(value)]
     rows = {}
     for walked in walks:
         lane, book = walked.lane, books[walked.lane]
@@ -186,7 +190,7 @@ def _scores(
                 for name, other in others.items()
             },
             "deflated_sharpe": deflated,
-            "trials": len(tried) + section.earlier_trials,
+            "trials": len(differing) + section.earlier_trials,
         }
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index.name = "strategy"

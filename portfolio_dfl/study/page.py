@@ -7,6 +7,7 @@ import pandas as pd
 from portfolio_dfl.report.page import PageText, write_report
 from portfolio_dfl.strategies.table import appearance
 from portfolio_dfl.study.frequency import plan_text
+from portfolio_dfl.study.replicates import replicate_remarks
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.tracking.places import written
 from portfolio_dfl.wording import counted
@@ -105,8 +106,9 @@ def _scores_note(result: StudyResult) -> str:
     earlier = result.config.evaluation.earlier_trials
     before = f", and {earlier} from before" if earlier else ""
     trials = counted(int(result.scores["trials"].iloc[0]), "trial")
+    counted_once = ", those with the same books once" if replicate_remarks(result.lanes, result.ledgers) else ""
     return (
-        f"The reference is {reference.lower()}. {trials}: every strategy and seed of this study, "
+        f"The reference is {reference.lower()}. {trials}: every strategy and seed of this study{counted_once}, "
         f"hindsight left out{before}."
     )
 

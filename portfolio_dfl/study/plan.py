@@ -15,6 +15,7 @@ from portfolio_dfl.execution.own_sources import OwnSources
 from portfolio_dfl.strategies.features import Tables, build_features, with_tables
 from portfolio_dfl.strategies.setting import StrategySetting, resolve_setting
 from portfolio_dfl.strategies.table import TABLE, Lane, build_policy, build_trained_policy, lanes
+from portfolio_dfl.study.replicates import find_replicates
 from portfolio_dfl.study.span import Span, decision_span, first_decision, load_panel, load_spreads
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class StudyPlan:
         Where the study runs, which changes no number.
     sources : OwnSources
         Of the user's own parts, kept with the run.
+    originals : mapping of Lane to Lane
+        For every lane whose seed changes nothing, the lane of its strategy whose windows and walk are its own too.
     """
 
     config: StudyConfig
@@ -94,6 +97,7 @@ class StudyPlan:
     periods_per_year: float
     execution: ExecutionConfig
     sources: OwnSources = field(default_factory=lambda: OwnSources({}, {}))
+    originals: Mapping[Lane, Lane] = field(default_factory=dict)
 
     @property
     def every_row(self) -> bool:
@@ -172,6 +176,7 @@ def resolve_plan(
         periods_per_year=periods_per_year(config, returns),
         execution=config.execution if execution is None else execution,
         sources=sources or OwnSources({}, {}),
+        originals=find_replicates(policies, returns.loc[: span.dates[0]]),
     )
 
 

@@ -23,6 +23,7 @@ from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.frames import Frames
 from portfolio_dfl.study.frequency import frequency_remark
 from portfolio_dfl.study.obedience import limit_remarks
+from portfolio_dfl.study.replicates import replicate_remarks
 from portfolio_dfl.tracking.mlflow_store import moved_along, recorded_at
 from portfolio_dfl.wording import counted
 from portfolio_dfl.wording.periods import period_noun
@@ -200,6 +201,7 @@ class StudyResult:
         days = next(iter(self.ledgers.values())).daily.index
         remark = frequency_remark(self.config, days, self.covariances.index, self.period)
         found += [remark] if remark else []
+        found += replicate_remarks(self.lanes, self.ledgers)
         if len(self.failed_windows):
             retrainings = counted(len(self.windows), "retraining")
             found.append(f"{len(self.failed_windows)} of {retrainings} failed{_listed(self.failed_windows)}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from portfolio_dfl.execution.fan_out import fan_out
@@ -44,23 +45,29 @@ def train(plan: StudyPlan, folder: RunFolder, children: Mapping[Lane, TrackedRun
     finished = folder.load_windows()
     logged = {lane: children[lane].logged_steps("seconds") for lane in trained}
     outcome: dict[tuple[Lane, int], TrainedWindow] = {}
+
+    def keep(place: tuple[Lane, int], window: TrainedWindow) -> None:
+        lane, number = place
+        folder.save_window(window)
+        outcome[place] = window
+        if number not in logged[lane]:
+            children[lane].log_metrics(window_metrics(window), step=number)
+            logged[lane].add(number)
+        show("Training windows", len(outcome), len(trained) * len(dates))
+
     numbered = list(enumerate(dates))
     for together in [[pair] for pair in numbered] if one_after_another else [numbered]:
         places = [(lane, number) for number, _ in together for lane in trained]
         tasks = {(lane, number): planners[lane].task(plan.returns.loc[: dates[number]]) for lane, number in places}
         keys = {place: task.key for place, task in tasks.items()}
         outcome |= {place: finished[key] for place, key in keys.items() if key in finished}
-        missing = [place for place in places if place not in outcome]
+        missing = [place for place in places if place not in outcome and place[0] not in plan.originals]
         show("Training windows", len(outcome), len(trained) * len(dates))
         names = [f"training {lane.label} on {dates[number].date()}" for lane, number in missing]
         for position, window in _spread(plan, train_window, [tasks[place] for place in missing], names):
-            lane, number = missing[position]
-            folder.save_window(window)
-            outcome[lane, number] = window
-            if number not in logged[lane]:
-                children[lane].log_metrics(window_metrics(window), step=number)
-                logged[lane].add(number)
-            show("Training windows", len(outcome), len(trained) * len(dates))
+            keep(missing[position], window)
+        for lane, number in [place for place in places if place not in outcome]:
+            keep((lane, number), replace(outcome[plan.originals[lane], number], key=keys[lane, number]))
         if one_after_another:
             for lane, number in places:
                 planners[lane].use(outcome[lane, number])
@@ -87,13 +94,14 @@ def walk(plan: StudyPlan, windows: Windows, show: Progress) -> list[Walk]:
             decisions=None if plan.every_row else plan.span.dates,
         )
         for lane in plan.lanes
+        if lane not in plan.originals
     ]
-    walks: dict[int, Walk] = {}
+    walks: dict[Lane, Walk] = {}
     show("Backtest", 0, len(tasks))
     for position, result in _spread(plan, take_walk, tasks, [f"backtesting {task.lane.label}" for task in tasks]):
-        walks[position] = result
+        walks[tasks[position].lane] = result
         show("Backtest", len(walks), len(tasks))
-    return [walks[position] for position in range(len(tasks))]
+    return [replace(walks[plan.originals.get(lane, lane)], lane=lane) for lane in plan.lanes]
 
 
 def evaluate(
