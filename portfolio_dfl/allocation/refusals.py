@@ -24,7 +24,7 @@ _Array = NDArray[np.float64]
 
 def name_element(element: int, dates: Sequence[object] | pd.DatetimeIndex | None) -> str:
     """The date of a batch element, or its number."""
-    return f"batch element {element}" if dates is None else str(dates[element])
+    return f"batch element {element}" if dates is None else str(dates[element]).removesuffix(" 00:00:00")
 
 
 def check_limits(limits: Limits) -> None:

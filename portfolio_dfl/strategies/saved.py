@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
-__all__ = ["decide", "load_policy", "save_strategy", "saved_tickers"]
+__all__ = ["decide", "first_held", "load_policy", "save_strategy", "saved_tickers"]
 
 _PARTS = "parts"
 _CONFIG, _WINDOW, _TICKERS, _LANE = _FILES = ("config.yaml", "window.pt", "tickers.txt", "lane.txt")
@@ -118,6 +118,12 @@ def save_strategy(
     if sources:
         sources.save(folder / _PARTS)
     (folder / SUMS).write_text("".join(sum_line(folder, name) for name in _present(folder)), encoding="utf-8")
+
+
+def first_held(policy: PredictOptimisePolicy) -> np.ndarray:
+    """Weights [N] that the strategy's trainings and backtests start from: held where nothing else is said."""
+    start, count = policy.layer.initial_weights, policy.layer.n_assets
+    return np.full(count, 1.0 / count) if start is None else np.array(start)
 
 
 def decide(

@@ -21,9 +21,9 @@ from portfolio_dfl.data.spreads import read_spreads
 from portfolio_dfl.data.tidy import as_day, tidy_prices
 from portfolio_dfl.errors import DataError, TrackingError
 from portfolio_dfl.strategies.features import Tables
-from portfolio_dfl.strategies.saved import decide, load_policy, saved_tickers
+from portfolio_dfl.strategies.saved import decide, first_held, load_policy, saved_tickers
 from portfolio_dfl.study.folder import RunFolder
-from portfolio_dfl.study.holdings import CASH, HoldingsLike, parse_holdings, read_holdings
+from portfolio_dfl.study.holdings import CASH, Holdings, HoldingsLike, parse_holdings, read_holdings
 from portfolio_dfl.study.orders import Orders, place_orders
 from portfolio_dfl.study.places import at_home
 from portfolio_dfl.study.span import rebalancing_of
@@ -188,8 +188,8 @@ def advise(
         the study's were: tickers, calendar, policies, and nothing before its first date. Its last date is of the
         past: prices up to ``today`` are used.
     holdings : path, Series or DataFrame, optional
-        What is held, see :func:`~portfolio_dfl.study.holdings.parse_holdings`; equal weights by default. Shares are
-        worth the last of the prices.
+        What is held, see :func:`~portfolio_dfl.study.holdings.parse_holdings`; by default the weights that the study
+        started from, equal ones but for ``allocation.repair``. Shares are worth the last of the prices.
     strategy : str
         Trained strategy of a run, with ``-seedK`` for a seed other than the first.
     root : path
@@ -240,7 +240,10 @@ def advise(
     limits = Limits.collect(len(tickers), policy.layer.limits, tickers)
     short = [ticker for ticker, lower in zip(tickers, limits.lower, strict=True) if lower < 0.0]
     cash = policy.costs.cash
-    book = parse_holdings(holdings, tickers, prices=frame.iloc[-1], short=short, cash=cash)
+    if holdings is None:
+        book = Holdings(pd.Series(first_held(policy), index=tickers))
+    else:
+        book = parse_holdings(holdings, tickers, prices=frame.iloc[-1], short=short, cash=cash)
     held = book.weights
     if wealth is not None and book.wealth is not None:
         raise DataError(f"holdings are worth {book.wealth:,.2f} by themselves: leave out --wealth")

@@ -19,7 +19,7 @@ import pandas as pd
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
 from portfolio_dfl.execution.process import SharedChange, log_level, variable
-from portfolio_dfl.strategies.saved import decide, load_policy
+from portfolio_dfl.strategies.saved import decide, first_held, load_policy
 from portfolio_dfl.tracking.mlflow_store import TrackedRun, reported
 
 __all__ = ["PortfolioModel", "register_model", "save_model"]
@@ -29,8 +29,8 @@ class PortfolioModel(PythonModel):
     """Decides at the last date of the prices it is given.
 
     ``predict(prices, params={"held": [...]})`` takes a frame of adjusted closes with one column a ticker, at least as
-    many rows as the predictor's lookback and one more, and the weights held; by default equal ones. It returns one row
-    of target weights.
+    many rows as the predictor's lookback and one more, and the weights held; by default those that the study started
+    from. It returns one row of target weights.
     """
 
     def load_context(self, context: PythonModelContext) -> None:
@@ -41,7 +41,8 @@ class PortfolioModel(PythonModel):
         self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> pd.DataFrame:
         """Target weights, one row dated as the last price."""
-        held = np.asarray((params or {}).get("held") or [1.0 / len(self.tickers)] * len(self.tickers), dtype=np.float64)
+        given = (params or {}).get("held")
+        held = np.asarray(given, dtype=np.float64) if given else first_held(self.policy)
         return decide(self.policy, self.tickers, model_input, held)
 
 
@@ -66,8 +67,9 @@ def save_model(path: str | os.PathLike[str], strategy: Path, prices: pd.DataFram
     policy, tickers = load_policy(strategy)
     rows = policy.returns_to_decide + 1
     example = prices[tickers].iloc[-rows:]
-    held = [1.0 / len(tickers)] * len(tickers)
-    signature = infer_signature(example, decide(policy, tickers, example, np.array(held)), params={"held": held})
+    held = first_held(policy)
+    params = {"held": held.tolist()}
+    signature = infer_signature(example, decide(policy, tickers, example, held), params=params)
     with _silent:
         mlflow.pyfunc.save_model(
             target,
