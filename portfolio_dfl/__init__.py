@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         MultiPeriodMeanVariance,
         NetExposure,
         NoTrade,
+        Smoothing,
         TrackingCost,
         TrackingErrorLimit,
         TradeLimits,
@@ -181,6 +182,7 @@ __all__ = [
     "RollingCovariance",
     "SPOPlusLoss",
     "SharpeLoss",
+    "Smoothing",
     "StatisticalFactors",
     "StudyCheck",
     "StudyConfig",
@@ -232,8 +234,8 @@ __all__ = [
 _ROOMS = {
     "allocation": (
         "ActiveShare AllocationSolution BenchmarkBand BoxLimits CashAsset Costs ExposureLimits GrossLeverage "
-        "GroupLimits Limit MultiPeriodMeanVariance NetExposure NoTrade TrackingCost TrackingErrorLimit "
-        "TradeLimits append_cash drift_weights"
+        "GroupLimits Limit MultiPeriodMeanVariance NetExposure NoTrade Smoothing TrackingCost "
+        "TrackingErrorLimit TradeLimits append_cash drift_weights"
     ),
     "backtest": "Decision Ledger Policy Rebalancing roll run_ledger",
     "backtest.baselines": "BuyAndHold EqualWeight HistoricalMeanVariance MinimumVariance PerfectForesight RiskParity",

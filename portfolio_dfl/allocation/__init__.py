@@ -17,6 +17,7 @@ from portfolio_dfl.allocation.limits import (
     append_cash,
 )
 from portfolio_dfl.allocation.multi_period import MultiPeriodMeanVariance
+from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.allocation.solution import AllocationSolution
 from portfolio_dfl.allocation.tracking_error import TrackingErrorLimit
 from portfolio_dfl.allocation.trading import NoTrade, TradeLimits
@@ -35,6 +36,7 @@ __all__ = [
     "MultiPeriodMeanVariance",
     "NetExposure",
     "NoTrade",
+    "Smoothing",
     "TrackingCost",
     "TrackingErrorLimit",
     "TradeLimits",

@@ -20,6 +20,7 @@ from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
 from portfolio_dfl.allocation.refusals import check_limits, name_element, raise_for_facts
 from portfolio_dfl.allocation.rounding import lifted, scaled_to_one
+from portfolio_dfl.allocation.smoothing import SmoothCall, Smoothing, perturbations, smoothed_weights
 from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
 from portfolio_dfl.allocation.tracking_error import plan_within
@@ -328,7 +329,9 @@ class MultiPeriodMeanVariance(nn.Module):
         self._factors_pay = solver == "auto" and covered and n_assets >= _WORTH_FACTORS
         self._black_box = "piqp" if solver == "auto" and foreign else solver
         box = self._limits.lower, self._limits.upper, self._limits.counted
-        self._native = NativeSolver(*box, threads, CouplingRows.collect(self._limits))
+        rows = CouplingRows.collect(self._limits)
+        self._coupled = rows is not None
+        self._native = NativeSolver(*box, threads, rows)
         self._form: StandardForm | None = None
 
     def _keep(self, name: str, value: float | Sequence[float] | _Array | Tensor | None) -> None:
@@ -370,6 +373,7 @@ class MultiPeriodMeanVariance(nn.Module):
         transaction_cost: float | Tensor | None = None,
         warm_start: AllocationSolution | None = None,
         dates: Sequence[object] | pd.DatetimeIndex | None = None,
+        smoothing: Smoothing | None = None,
         return_solution: Literal[False] = False,
     ) -> Tensor: ...
     @overload
@@ -398,6 +402,7 @@ class MultiPeriodMeanVariance(nn.Module):
         transaction_cost: float | Tensor | None = None,
         warm_start: AllocationSolution | None = None,
         dates: Sequence[object] | pd.DatetimeIndex | None = None,
+        smoothing: Smoothing | None = None,
         return_solution: bool = False,
     ) -> Tensor | AllocationSolution:
         """Solve a batch of problems.
@@ -416,6 +421,8 @@ class MultiPeriodMeanVariance(nn.Module):
             An earlier solution of the same shape; its active set is tried first. Black boxes take no notice of it.
         dates : sequence of B labels, optional
             Names the batch elements in errors.
+        smoothing : Smoothing, optional
+            Take gradients of a smoothed plan (see `Smoothing`) instead of the exact one.
         return_solution : bool
             Return multipliers, certificate and more instead of weights alone.
 
@@ -436,6 +443,8 @@ class MultiPeriodMeanVariance(nn.Module):
             self.transaction_cost if transaction_cost is None else transaction_cost,
         )
         if isinstance(covariance, FactorCovariance):
+            if smoothing is not None:
+                raise AllocationError("plans under factor risk are not smoothed: give covariance.dense()")
             if self.solver == "factored" or self._factors_pay:
                 factored = self._by_factors(expected_returns, covariance, previous_weights, parameters, dates)
                 return factored if return_solution else factored.weights
@@ -445,6 +454,10 @@ class MultiPeriodMeanVariance(nn.Module):
         batch = self._batch(self._inputs(expected_returns, covariance, previous_weights), *parameters)
         if self._limits.tracking_error is not None:
             batch = self._within_tracking_error(batch, dates)
+        if smoothing is not None:
+            if return_solution or warm_start is not None:
+                raise AllocationError("a smoothed plan has no solution object and no warm start: ask for weights alone")
+            return self._smoothed(batch, smoothing, dates).to(expected_returns)
         found = self._plan(batch, warm_start, dates, return_solution=return_solution)
         if expected_returns.dtype is _FLOAT and expected_returns.is_cpu:
             return found
@@ -548,6 +561,70 @@ class MultiPeriodMeanVariance(nn.Module):
             (first, one), (second, two), (third, three) = spread
             batch = _Batch(*inputs, (first, second, third), (one, two, three))
         return self._track(batch) if self._limits.tracking else batch
+
+    def _smoothed(
+        self, batch: _Batch, smoothing: Smoothing, dates: Sequence[object] | pd.DatetimeIndex | None
+    ) -> Tensor:
+        """Weights whose gradients are those of a smoothed plan."""
+        exact = None
+        if smoothing.value == "exact" or smoothing.way == "penalty":
+            with torch.no_grad():
+                exact = self._plan(batch, None, dates, return_solution=True)
+                assert isinstance(exact, AllocationSolution)
+        if smoothing.way == "perturbation":
+            weights = self._perturbed(batch, smoothing, dates)
+        else:
+            weights = self._centred(batch, smoothing, exact, dates)
+        if smoothing.value == "smoothed":
+            return weights
+        assert exact is not None
+        # Adds nothing to the numbers, only the derivative.
+        return exact.weights + (weights - weights.detach())
+
+    def _perturbed(
+        self, batch: _Batch, smoothing: Smoothing, dates: Sequence[object] | pd.DatetimeIndex | None
+    ) -> Tensor:
+        """The mean of exact plans at perturbed forecasts."""
+        B, S = batch.returns.shape[0], smoothing.samples
+        many = batch.of(torch.arange(B).repeat(S))
+        many = many._replace(returns=many.returns + perturbations(smoothing, tuple(batch.returns.shape)).flatten(0, 1))
+        names = [name_element(b, dates) for b in range(B)] * S
+        weights = self._plan(many, None, names, return_solution=False)
+        assert isinstance(weights, Tensor)
+        return weights.unflatten(0, (S, B)).mean(0)
+
+    def _centred(
+        self,
+        batch: _Batch,
+        smoothing: Smoothing,
+        exact: AllocationSolution | None,
+        dates: Sequence[object] | pd.DatetimeIndex | None,
+    ) -> Tensor:
+        """The plan of the barrier or the penalty."""
+        if self._black_box not in ("auto", "native"):
+            raise AllocationError(
+                f"smoothing by {smoothing.way} is the native solver's, and this plan is solved by "
+                f"{self._black_box}: take way='perturbation'"
+            )
+        if smoothing.way == "penalty" and self._coupled:
+            raise AllocationError("smoothing by penalty has no limits that couple weights: take way='barrier'")
+        covariance = _numbers(batch.covariance, copied=True)
+        aversion, turnover, cost = batch.numbers
+        call = SmoothCall(
+            self._native,
+            _numbers(batch.returns),
+            covariance if covariance.ndim == 4 else covariance[:, None],
+            _numbers(batch.previous, copied=True),
+            aversion.copy(),
+            turnover,
+            cost,
+            smoothing,
+            exact,
+        )
+        weights = smoothed_weights(call, (batch.returns, batch.covariance, batch.previous, *batch.tensors))
+        if call.facts is not None:
+            raise_for_facts(call.facts, turnover, call.previous, dates, self._limits, final=True)
+        return weights
 
     def _solve(
         self, batch: _Batch, warm_start: AllocationSolution | None, *, return_solution: bool

@@ -17,9 +17,10 @@ from portfolio_dfl.execution.environment import require_readable_environment
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.kernels.coupling import CouplingFound, Given
+    from portfolio_dfl.allocation.kernels.smoothed import Kept
     from portfolio_dfl.allocation.kernels.store import Found, Signs
 
-__all__ = ["NativeGradients", "NativeResult", "NativeSolver"]
+__all__ = ["NativeGradients", "NativeResult", "NativeSolver", "SmoothedResult"]
 
 _Array = NDArray[np.float64]
 
@@ -43,6 +44,13 @@ def _kernels() -> tuple[Callable[..., int], Callable[..., int]]:
     from portfolio_dfl.allocation.kernels.solve import solve_batch
 
     return solve_batch, differentiate_batch
+
+
+@cache
+def _smoothed_kernels() -> tuple[Callable[..., int], Callable[..., int]]:
+    from portfolio_dfl.allocation.kernels.smoothed import differentiate_smoothed, smooth_batch
+
+    return smooth_batch, differentiate_smoothed
 
 
 @cache
@@ -98,6 +106,15 @@ class NativeResult:
 
 
 @dataclass(slots=True)
+class SmoothedResult:
+    """Smoothed plans [B, H, N], what their derivatives need, and how many were not found."""
+
+    weights: _Array
+    kept: Kept
+    doubtful: int = 0
+
+
+@dataclass(slots=True)
 class NativeGradients:
     """Gradients of a scalar with respect to the parameters of every instance; empty where not asked for."""
 
@@ -107,6 +124,19 @@ class NativeGradients:
     aversion: _Array
     turnover: _Array
     cost: _Array
+
+
+def _room_for_gradients(B: int, H: int, N: int, covariance: tuple[int, ...], returns_only: bool) -> NativeGradients:
+    if returns_only:
+        return NativeGradients(np.empty((B, H, N)), *_NOT_ASKED)
+    return NativeGradients(
+        np.empty((B, H, N)),
+        np.empty(covariance),
+        np.empty((B, N)),
+        np.empty(B),
+        np.empty((B, H)),
+        np.empty((B, H, N)),
+    )
 
 
 class NativeSolver:
@@ -222,17 +252,7 @@ class NativeSolver:
     ) -> NativeGradients:
         """Vector-Jacobian product at a solution; arrays as in `solve`, upstream [B, H, N]."""
         B, H, N = upstream.shape
-        if returns_only:
-            gradients = NativeGradients(np.empty((B, H, N)), *_NOT_ASKED)
-        else:
-            gradients = NativeGradients(
-                np.empty((B, H, N)),
-                np.empty(covariance.shape),
-                np.empty((B, N)),
-                np.empty(B),
-                np.empty((B, H)),
-                np.empty((B, H, N)),
-            )
+        gradients = _room_for_gradients(B, H, N, covariance.shape, returns_only)
         arguments = (
             upstream,
             covariance,
@@ -254,4 +274,98 @@ class NativeSolver:
         )
         scratch = _sizes(B, covariance.shape[1], H, N, result.kept, self._counts)[2]
         share(_kernels()[1], arguments, B, self.threads or self.count_threads(), scratch)
+        return gradients
+
+    def smooth(
+        self,
+        returns: _Array,
+        covariance: _Array,
+        previous: _Array,
+        aversion: _Array,
+        turnover: _Array,
+        cost: _Array,
+        *,
+        strength: float,
+        height: _Array,
+        exact: _Array,
+    ) -> SmoothedResult:
+        """Smoothed plans of a batch (see `kernels.smoothed`); arrays as in `solve`.
+
+        Parameters
+        ----------
+        strength : float
+            μ of the barrier, or α δ of the penalty.
+        height : array [B] or [0]
+            α of the penalty; empty for the barrier.
+        exact : array [B, H, N] or [0, H, N]
+            Exact plans, from which the penalty's are looked for.
+        """
+        from portfolio_dfl.allocation.kernels.smoothed import Kept
+        from portfolio_dfl.allocation.kernels.store import FACTS
+
+        B, H, N = returns.shape
+        stages, places = (B, H), (B, H, N)
+        kept = Kept(
+            np.empty(places),
+            np.empty(places),
+            np.empty(places),
+            np.empty(stages),
+            np.empty(stages),
+            np.empty((B, H, N, N)),
+            np.empty(places),
+            np.empty(stages),
+            np.empty((B, FACTS)),
+        )
+        result = SmoothedResult(np.empty(places), kept)
+        rows = None if self._rows is None else self._room(self._rows, B, H, N)
+        scratch = _sizes(B, covariance.shape[1], H, N, True, self._counts)[2]
+        arguments = (
+            returns,
+            covariance,
+            previous,
+            aversion,
+            turnover,
+            cost,
+            self.box,
+            strength,
+            height,
+            exact,
+            result.weights,
+            kept,
+            rows,
+        )
+        result.doubtful = share(_smoothed_kernels()[0], arguments, B, self.threads or self.count_threads(), scratch)
+        return result
+
+    def differentiate_smoothed(
+        self,
+        upstream: _Array,
+        covariance: _Array,
+        aversion: _Array,
+        result: SmoothedResult,
+        *,
+        returns_only: bool = False,
+    ) -> NativeGradients:
+        """Vector-Jacobian product at a smoothed plan; arrays as in `smooth`, upstream [B, H, N]."""
+        B, H, N = upstream.shape
+        gradients = _room_for_gradients(B, H, N, covariance.shape, returns_only)
+        lower, upper, counted = self.box
+        arguments = (
+            upstream,
+            covariance,
+            aversion,
+            counted,
+            (lower == upper).astype(np.float64),
+            result.weights,
+            result.kept,
+            returns_only,
+            gradients.returns,
+            gradients.covariance,
+            gradients.previous,
+            gradients.aversion,
+            gradients.turnover,
+            gradients.cost,
+        )
+        scratch = _sizes(B, covariance.shape[1], H, N, True, self._counts)[2]
+        share(_smoothed_kernels()[1], arguments, B, self.threads or self.count_threads(), scratch)
         return gradients

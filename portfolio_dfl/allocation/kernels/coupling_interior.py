@@ -186,24 +186,22 @@ def assemble_coupling(coupling: Coupling, system: System) -> None:
 
 
 @inner
-def aim_coupling(coupling: Coupling, corrected: bool, centring: float) -> None:
-    """Ask of each product slack · multiplier what it should fall by; ``corrected`` for the step found before."""
+def aim_coupling(coupling: Coupling, share: float, centring: float) -> None:
+    """Ask of each product slack · multiplier what it should fall by; corrected by a share of the step found before."""
     rows, sides = coupling.rows, coupling.sides
     _, H, R = rows.shape
     for s in range(H):
         for r in range(R):
             correction = 0.0
-            if corrected and coupling.equal[r] == 0.0:
-                correction = rows[DSLACK, s, r] * rows[DDUAL, s, r] - centring
+            if coupling.equal[r] == 0.0:
+                correction = share * rows[DSLACK, s, r] * rows[DDUAL, s, r] - centring
             rows[TARGET, s, r] = rows[SLACK, s, r] * rows[DUAL, s, r] + correction
         for k in range(sides.shape[2]):
             for i in range(sides.shape[3]):
-                correction = 0.0
-                if corrected:
-                    correction = sides[DSLACK, s, k, i] * sides[DDUAL, s, k, i] - centring
+                correction = share * sides[DSLACK, s, k, i] * sides[DDUAL, s, k, i] - centring
                 correction *= coupling.members[k // 2, i]
                 sides[TARGET, s, k, i] = sides[SLACK, s, k, i] * sides[DUAL, s, k, i] + correction
-    aim_steps(coupling, corrected, centring)
+    aim_steps(coupling, share, centring)
 
 
 @inner

@@ -101,8 +101,8 @@ def assemble_steps(coupling: Coupling, system: System) -> None:
 
 
 @inner
-def aim_steps(coupling: Coupling, corrected: bool, centring: float) -> None:
-    """Ask of each product slack · multiplier what it should fall by; ``corrected`` for the step found before."""
+def aim_steps(coupling: Coupling, share: float, centring: float) -> None:
+    """Ask of each product slack · multiplier what it should fall by; corrected by a share of the step found before."""
     steps = coupling.steps
     H, T, N = coupling.largest.shape
     for s in range(H):
@@ -111,8 +111,8 @@ def aim_steps(coupling: Coupling, corrected: bool, centring: float) -> None:
                 limited = coupling.most[t, i] > 0.0 and coupling.most[t, i] < np.inf
                 for k in range(2):
                     correction = 0.0
-                    if corrected and limited:
-                        correction = steps[DSLACK, s, k, i] * steps[DDUAL, s, k, i] - centring
+                    if limited:
+                        correction = share * steps[DSLACK, s, k, i] * steps[DDUAL, s, k, i] - centring
                     steps[TARGET, s, k, i] = steps[SLACK, s, k, i] * steps[DUAL, s, k, i] + correction
 
 

@@ -20,13 +20,13 @@ from portfolio_dfl.allocation.kernels.polish import Active, Equalities, assemble
 from portfolio_dfl.allocation.kernels.scratch import new_scratch, slab
 from portfolio_dfl.allocation.kernels.store import open_signs, open_store
 
-__all__ = ["differentiate_batch"]
+__all__ = ["Solved", "differentiate_batch", "to_covariance"]
 
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
 
 
-class _Solved(NamedTuple):
+class Solved(NamedTuple):
     """One instance with its solution: covariance [K, N, N], previous [N], weights [H, N]; ``alpha`` is its scale."""
 
     covariance: _Array
@@ -56,7 +56,7 @@ def _load(upstream: _Array, b: int, eq: Equalities, coupling: Coupling | None) -
 
 
 @inner
-def _to_covariance(solved: _Solved, v: _Array, grad: _Array) -> float:
+def to_covariance(solved: Solved, v: _Array, grad: _Array) -> float:
     """Gradients of the covariance, into ``grad``, and of λ, from v in the units of the given problem."""
     H, N = v.shape
     K = grad.shape[0]
@@ -76,7 +76,7 @@ def _to_covariance(solved: _Solved, v: _Array, grad: _Array) -> float:
 
 
 @inner
-def _to_cost(solved: _Solved, trade: _Signs, eq: Equalities, grad: _Array) -> None:
+def _to_cost(solved: Solved, trade: _Signs, eq: Equalities, grad: _Array) -> None:
     """Gradients of the cost rates: what is traded more, by its sign."""
     H, N = grad.shape
     weights = solved.weights
@@ -150,7 +150,7 @@ def differentiate_batch(
     coupling = new_coupling(scratch, given, B, H, N)
     for b in range(first, B, stride):
         lam = aversion[b if aversion.shape[0] > 1 else 0]
-        solved = _Solved(covariance[b], previous[b], lam, box[2], weights[b], found.facts[b, 8])
+        solved = Solved(covariance[b], previous[b], lam, box[2], weights[b], found.facts[b, 8])
         active = Active(of.hold[b], of.trade[b], of.spent[b])
         scaled_covariance(solved.covariance, lam * solved.alpha, P)
         system = own
@@ -168,7 +168,7 @@ def differentiate_batch(
                 grad_returns[b, s, i] = solved.alpha * eq.x[s, i]
         if returns_only:
             continue
-        grad_aversion[b] = _to_covariance(solved, grad_returns[b], grad_covariance[b])
+        grad_aversion[b] = to_covariance(solved, grad_returns[b], grad_covariance[b])
         _to_cost(solved, active.trade, eq, grad_cost[b])
         _to_limits(active, eq, grad_turnover[b], grad_previous[b], coupling)
     return 0

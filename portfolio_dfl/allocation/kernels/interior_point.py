@@ -53,11 +53,13 @@ __all__ = [
     "Gaps",
     "Point",
     "Problem",
+    "assemble_newton",
     "count_places",
     "mark_rows",
     "mean_product",
     "new_gaps",
     "new_point",
+    "newton_direction",
     "newton_iteration",
     "residuals",
     "start_point",
@@ -330,7 +332,7 @@ def residuals(problem: Problem, point: Point, gaps: Gaps, coupling: Coupling | N
 
 
 @inner
-def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps, coupling: Coupling | None) -> None:
+def assemble_newton(problem: Problem, point: Point, system: System, gaps: Gaps, coupling: Coupling | None) -> None:
     """Write the matrix of the Newton system at this point."""
     H, N = point.w.shape
     inverse, dual = gaps.inverse, point.dual
@@ -361,7 +363,7 @@ def _assemble(problem: Problem, point: Point, system: System, gaps: Gaps, coupli
 
 
 @inner
-def _direction(
+def newton_direction(
     problem: Problem, point: Point, system: System, gaps: Gaps, step: Point, coupling: Coupling | None
 ) -> None:
     """One Newton step: each product slack · multiplier is asked to fall by ``gaps.target`` or ``budget_target``."""
@@ -461,9 +463,13 @@ def newton_iteration(
     rows: int,
     mean: float,
     coupling: Coupling | None,
+    aim: float,
 ) -> tuple[bool, float]:
-    """One predictor-corrector step from the residuals in ``gaps`` and the mean product; success, and the mean after."""
-    _assemble(problem, point, system, gaps, coupling)
+    """One predictor-corrector step from the residuals in ``gaps`` and the mean product; success, and the mean after.
+
+    All products are led to ``aim``: to the optimum where it is 0, else to a point of the central path.
+    """
+    assemble_newton(problem, point, system, gaps, coupling)
     if not factor_stages(problem.P, system, coupling):
         return False, 0.0
     places = problem.places
@@ -473,21 +479,22 @@ def newton_iteration(
     H = point.nu.shape[0]
     exists = problem.exists.ravel()
     centring = 0.0
+    share = 0.0
     primal = 0.0
     multiplier = 0.0
     # First straight at the optimum; then again, centred by how far that got, and corrected for its curvature.
     for corrected in range(2):
         for i in range(slack.shape[0]):
-            correction = (dslack[i] * ddual[i] - centring) * exists[i] if corrected == 1 else 0.0
-            target[i] = slack[i] * dual[i] + correction
+            correction = share * dslack[i] * ddual[i] - centring
+            target[i] = slack[i] * dual[i] + correction * exists[i]
         for s in range(H):
             correction = 0.0
-            if corrected == 1 and point.budget_dual[s] > 0.0:
-                correction = step.budget_slack[s] * step.budget_dual[s] - centring
+            if point.budget_dual[s] > 0.0:
+                correction = share * step.budget_slack[s] * step.budget_dual[s] - centring
             gaps.budget_target[s] = point.budget_slack[s] * point.budget_dual[s] + correction
         if coupling is not None:
-            aim_coupling(coupling, corrected == 1, centring)
-        _direction(problem, point, system, gaps, step, coupling)
+            aim_coupling(coupling, share, centring)
+        newton_direction(problem, point, system, gaps, step, coupling)
         keep = 1.0 if corrected == 0 else _BOUNDARY
         worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, keep))
         if coupling is not None:
@@ -504,7 +511,9 @@ def newton_iteration(
             product = _product(problem, point, step, primal, multiplier)
             if coupling is not None:
                 product += coupling_product(coupling, primal, multiplier, True)
-            centring = (product / rows / mean) ** 3 * mean
+            centring = max((product / rows / mean) ** 3 * mean, aim)
+            # Where the optimum is nearer than the aim, its curvature is no guide.
+            share = 0.0 if aim > 0.0 and product < aim * rows else 1.0
     w, u, dw, du = point.w.ravel(), point.u.ravel(), step.w.ravel(), step.u.ravel()
     for i in range(w.shape[0]):
         w[i] += primal * dw[i]

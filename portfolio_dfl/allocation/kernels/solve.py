@@ -56,7 +56,7 @@ from portfolio_dfl.allocation.statuses import (
     UNCERTIFIED,
 )
 
-__all__ = ["solve_batch"]
+__all__ = ["Instance", "Units", "check_instance", "scale_instance", "solve_batch"]
 
 _Array = NDArray[np.float64]
 _Signs = NDArray[np.int8]
@@ -71,7 +71,7 @@ _REPAIRS = 6
 _FIRST_TRY = 1e-4
 
 
-class _Given(NamedTuple):
+class Instance(NamedTuple):
     """One instance as it was given: returns [H, N], covariance [K, N, N], previous [N], turnover [H], cost [H, N]."""
 
     returns: _Array
@@ -82,7 +82,7 @@ class _Given(NamedTuple):
     cost: _Array
 
 
-class _Units(NamedTuple):
+class Units(NamedTuple):
     """The problem that is solved: the given one times ``alpha``, with ``rho`` added to every entry of its P."""
 
     alpha: float
@@ -98,7 +98,7 @@ class _Results(NamedTuple):
 
 
 @inner
-def _check(given: _Given, lower: _Array, upper: _Array) -> int:
+def check_instance(given: Instance, lower: _Array, upper: _Array) -> int:
     """Find what cannot be solved before starting; CERTIFIED when nothing was found."""
     r, covariance, w0, tau, c = given.returns, given.covariance, given.previous, given.turnover, given.cost
     H, N = r.shape
@@ -135,7 +135,7 @@ def _check(given: _Given, lower: _Array, upper: _Array) -> int:
 
 
 @inner
-def _size(given: _Given) -> float:
+def _size(given: Instance) -> float:
     """The largest return, beyond the mean of its stage, or variance times λ."""
     H, N = given.returns.shape
     size = 0.0
@@ -152,12 +152,12 @@ def _size(given: _Given) -> float:
 
 
 @inner
-def _scale(given: _Given, P: _Array, r: _Array, c: _Array, S: _Array) -> tuple[int, _Units]:
+def scale_instance(given: Instance, P: _Array, r: _Array, c: _Array, S: _Array) -> tuple[int, Units]:
     """Put the scaled problem into P, r and c; with CERTIFIED, or with what speaks against solving it."""
     size = _size(given)
     alpha = 1.0 / size if size > 0.0 else 1.0
     rho = scaled_covariance(given.covariance, given.aversion * alpha, P)
-    units = _Units(alpha, rho)
+    units = Units(alpha, rho)
     if not alpha < np.inf or not np.isfinite(rho):
         return OUT_OF_RANGE, units
     if is_zero(P):
@@ -204,7 +204,7 @@ def _polish(
 def _load_warm(
     b: int,
     problem: Problem,
-    units: _Units,
+    units: Units,
     earlier: _Results,
     point: Point,
     active: Active,
@@ -232,8 +232,8 @@ def _load_warm(
 def _leave(
     b: int,
     problem: Problem,
-    given: _Given,
-    units: _Units,
+    given: Instance,
+    units: Units,
     active: Active,
     eq: Equalities,
     pull: _Array,
@@ -336,12 +336,12 @@ def solve_batch(
         tau = turnover[b if turnover.shape[0] > 1 else 0]
         rate = cost[b if cost.shape[0] > 1 else 0]
         lam = aversion[b if aversion.shape[0] > 1 else 0]
-        given = _Given(returns[b], covariance[b], previous[b], lam, tau, rate)
+        given = Instance(returns[b], covariance[b], previous[b], lam, tau, rate)
         facts[b] = 0.0
-        status = _check(given, lower, upper)
-        units = _Units(0.0, 0.0)
+        status = check_instance(given, lower, upper)
+        units = Units(0.0, 0.0)
         if status == CERTIFIED:
-            status, units = _scale(given, P, r, c, system.S)
+            status, units = scale_instance(given, P, r, c, system.S)
         if status != CERTIFIED:
             facts[b, 0] = status
             doubtful += 1
@@ -363,7 +363,7 @@ def solve_batch(
                     start_point(problem, point, centre, coupling)
                     level = mean_product(problem, point, rows, coupling)
                 else:
-                    going, level = newton_iteration(problem, point, system, gaps, step, rows, level, coupling)
+                    going, level = newton_iteration(problem, point, system, gaps, step, rows, level, coupling, 0.0)
                     iterations += 1
                     finished = not going or not level < 1e10
                 primal, dual = residuals(problem, point, gaps, coupling)
