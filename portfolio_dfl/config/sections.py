@@ -13,6 +13,7 @@ from portfolio_dfl.config.frequency import RebalanceValue
 from portfolio_dfl.config.limits import LimitsConfig
 from portfolio_dfl.config.names import one_of, part_name, strategy_names
 from portfolio_dfl.config.section import Choice, Folder, Free, Name, Section, Text, Ticker
+from portfolio_dfl.config.smoothing import SmoothingConfig
 
 __all__ = [
     "AllocationConfig",
@@ -190,6 +191,11 @@ class TrainingConfig(Section):
         default=0, ge=0, description="newest samples held out, with embargo, for early stopping"
     )
     patience: int = Field(default=5, ge=1, description="epochs without improvement before stopping early")
+    gradient: Literal["exact", "smoothed"] = Field(
+        default="exact",
+        description="derivative that training follows: exact, zero at a vertex | smoothed; decisions are exact anyway",
+    )
+    smoothing: SmoothingConfig = SmoothingConfig()
     warm_start: bool = Field(default=False, description="start each window from the predictor of the one before")
     risk_scaling: bool = Field(default=False, description="learn a scale of each volatility as well")
     seeds: list[Annotated[int, Field(ge=0, lt=_SEEDS)]] = Field(

@@ -204,11 +204,14 @@ def resolve_setting(
 
 def _trained(config: StudyConfig, assets: Sequence[str], features: FeatureSet | None) -> TrainedSetting:
     from dxpp_core import find_solver
+    from portfolio_dfl.allocation.smoothing import Smoothing
     from portfolio_dfl.forecasting import PredictorSpec, PriorSpec
     from portfolio_dfl.training.losses import build_loss
     from portfolio_dfl.training.settings import TrainingSettings
 
     training, forecasting = config.training, config.forecasting
+    smoothing = training.smoothing
+    smoothed = Smoothing(smoothing.way, smoothing.strength, smoothing.samples)
     if config.allocation.solver != "auto":
         find_solver(config.allocation.solver)  # an unknown one is refused now, not after the training
     settings = TrainingSettings(
@@ -222,6 +225,8 @@ def _trained(config: StudyConfig, assets: Sequence[str], features: FeatureSet | 
         gradient_clip=training.gradient_clip,
         validation_samples=training.validation_samples,
         patience=training.patience,
+        smoothing=smoothed if training.gradient == "smoothed" else None,
+        smoothing_schedule=smoothing.schedule,
     )
     return TrainedSetting(
         predictor=PredictorSpec(

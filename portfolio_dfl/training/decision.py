@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
+from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import Inputs, Prior
 from portfolio_dfl.training.samples import Samples
@@ -70,11 +71,12 @@ class DecisionModel(nn.Module):
         held: Tensor,
         dates: pd.DatetimeIndex | None = None,
         cost: Tensor | None = None,
+        smoothing: Smoothing | None = None,
     ) -> Tensor:
         """Planned weights [B, H, N] for expected returns [B, H, N], covariance [B, N, N] and held [B, N].
 
         The decision dates [B], if given, name a problem that has no solution in the layer's error. The cost [B, N] of
-        a unit traded, if given, takes the place of the layer's.
+        a unit traded, if given, takes the place of the layer's. With ``smoothing`` gradients are of a smoothed plan.
         """
         weights: Tensor = self.layer(
             expected_returns,
@@ -82,6 +84,7 @@ class DecisionModel(nn.Module):
             held,
             transaction_cost=None if cost is None else cost.unsqueeze(1),
             dates=dates,
+            smoothing=smoothing,
         )
         return weights
 
@@ -139,12 +142,15 @@ class Outcome:
         Weights held before each decision.
     progress : float
         How much of the training is done, from 0 (first epoch) to 1 (last): drives schedules.
+    smoothing : Smoothing or None
+        Which smoothed plan the weights' derivative is of; None for the exact one.
     """
 
     model: DecisionModel
     samples: Samples
     held: Tensor
     progress: float = 0.0
+    smoothing: Smoothing | None = None
 
     @property
     def risk_aversion(self) -> float:
@@ -160,7 +166,9 @@ class Outcome:
     def weights(self) -> Tensor:
         """Planned weights [B, H, N], differentiable with respect to the forecasts."""
         samples = self.samples
-        return self.model.plan(self.forecasts, samples.covariance, self.held, samples.dates, samples.cost)
+        return self.model.plan(
+            self.forecasts, samples.covariance, self.held, samples.dates, samples.cost, self.smoothing
+        )
 
     @property
     def decided(self) -> bool:

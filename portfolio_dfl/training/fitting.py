@@ -59,6 +59,7 @@ def fit_by_gradient(
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
         inflation_limit=settings.inflation_limit,
+        smoothing=settings.smoothing_at,
     )
     best_epoch = _BestEpoch()
     callbacks: list[Callback] = [best_epoch]

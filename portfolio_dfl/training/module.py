@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import lightning.pytorch as pl
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.training.datamodule import Batch
 from portfolio_dfl.training.decision import DecisionModel, Outcome
@@ -32,6 +35,8 @@ class PortfolioModule(pl.LightningModule):
     inflation_limit : float
         Root mean square of the forecasts over that of the realised returns beyond which training has
         diverged.
+    smoothing : callable, optional
+        From an epoch, counted from 0, to the smoothing whose gradients its steps follow.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class PortfolioModule(pl.LightningModule):
         learning_rate: float = 1e-4,
         weight_decay: float = 0.0,
         inflation_limit: float = 100.0,
+        smoothing: Callable[[int], Smoothing | None] | None = None,
     ) -> None:
         super().__init__()
         self.model = model
@@ -49,6 +55,7 @@ class PortfolioModule(pl.LightningModule):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.inflation_limit = inflation_limit
+        self._smoothing = smoothing
         self.health = HealthMonitor()
         # Kept here because Lightning's own metrics cost more than a step of the predictor.
         self.losses: list[float] = []
@@ -76,6 +83,7 @@ class PortfolioModule(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         outcome = self._decide(batch, self._progress())
+        outcome.smoothing = None if self._smoothing is None else self._smoothing(self.current_epoch)
         outcome.forecasts.retain_grad()
         loss = self._loss_of(outcome)
         if outcome.decided:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.scalars import require_choice, require_number
 from portfolio_dfl.training.losses import DecisionLoss, Loss
@@ -44,6 +45,11 @@ class TrainingSettings:
         Epochs without a better validation loss before training stops; the best epoch's parameters are kept.
     inflation_limit : float
         Size of the forecasts, relative to realised returns, beyond which training counts as diverged.
+    smoothing : Smoothing or None
+        Which smoothed plan training takes gradients of; None for the exact plan, whose derivative is zero at a vertex.
+        Decisions are exact either way.
+    smoothing_schedule : {"constant", "to_exact"}
+        Strength of the smoothing over the epochs: the same in all, or falling evenly towards none.
     """
 
     loss: Loss = field(default_factory=DecisionLoss)
@@ -58,6 +64,9 @@ class TrainingSettings:
     validation_samples: int = 0
     patience: int = 5
     inflation_limit: float = 100.0
+    # Not among what describes settings that have none: `WindowTask.key`.
+    smoothing: Smoothing | None = field(default=None, repr=False)
+    smoothing_schedule: Literal["constant", "to_exact"] = field(default="constant", repr=False)
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("validation_samples", 0), ("patience", 1), ("ridge", 0)):
@@ -74,4 +83,11 @@ class TrainingSettings:
         if self.gradient_clip is not None:
             require_number(TrainingError, "gradient_clip", self.gradient_clip, above=0.0, infinite=True)
         require_choice(TrainingError, "method", self.method, ("gradient", "least_squares"))
+        require_choice(TrainingError, "smoothing_schedule", self.smoothing_schedule, ("constant", "to_exact"))
         require_choice(TrainingError, "initialise", self.initialise, ("fresh", "least_squares"))
+
+    def smoothing_at(self, epoch: int) -> Smoothing | None:
+        """The smoothing of an epoch, counted from 0."""
+        if self.smoothing is None or self.smoothing_schedule == "constant":
+            return self.smoothing
+        return self.smoothing.times(1.0 - epoch / self.epochs)

@@ -104,7 +104,9 @@ class WindowTask:
         state = {name: value.numpy() for name, value in sorted((self.initial_state or {}).items())}
         described = (self.predictor.describe(), repr(self.layer), repr(self.settings), self.risk_scaling)
         stage = () if samples.stage == 1 else (samples.stage,)  # keys of old runs know of none
-        return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed, *stage)))
+        smoothing = (self.settings.smoothing, self.settings.smoothing_schedule)
+        smoothed = () if smoothing[0] is None else (repr(smoothing),)  # nor of this
+        return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed, *stage, *smoothed)))
 
     def build_model(self) -> DecisionModel:
         """The untrained decision model of this task, one of an ensemble."""
