@@ -26,6 +26,7 @@ TASKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "epoch": ("epoch", "epoch", {}),
     "sudoku": ("sudoku", "sudoku", {}),
     "smoothing": ("smoothing", "smoothing", {}),
+    "smoothed-training": ("smoothed_training", "smoothed_training", {}),
     "factor-risk": ("factor_risk", "factor_risk", {}),
 }
 
