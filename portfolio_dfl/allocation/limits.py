@@ -130,7 +130,7 @@ class Limits:
         """Long-only by default; bounds of several limits intersect. The assets' names, if given, show in errors."""
         if assets is not None and len(assets) != n_assets:
             raise AllocationError(f"assets names {len(assets)}, there are {n_assets}")
-        explicit = any(isinstance(limit, BoxLimits) for limit in limits)
+        explicit = any(limit.replaces_long_only for limit in limits)
         lowest = -np.inf if explicit else 0.0
         names = None if assets is None else tuple(assets)
         found = cls(np.full(n_assets, lowest), np.full(n_assets, np.inf), np.ones(n_assets), names)
@@ -182,10 +182,14 @@ class Limits:
 class Limit:
     """One optional piece of the problem: it writes what it asks for into a `Limits`.
 
-    Limits are applied by their ``turn``, those of the same turn in the order in which they are given.
+    Limits are applied by their ``turn``, those of the same turn in the order in which they are given. One that says
+    the smallest weight of every asset ``replaces_long_only``; one that concerns trades or the covariance is not
+    ``of_weights``, which is to say of one portfolio alone.
     """
 
     turn: ClassVar[int] = 0
+    replaces_long_only: ClassVar[bool] = False
+    of_weights: ClassVar[bool] = True
 
     def apply(self, limits: Limits) -> None:
         """Add this limit.
@@ -207,6 +211,8 @@ class BoxLimits(Limit):
 
     lower: float | Sequence[float] = 0.0
     upper: float | Sequence[float] = float("inf")
+
+    replaces_long_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _require_bounds("BoxLimits", self.lower, self.upper)
@@ -341,6 +347,8 @@ class TrackingCost(Limit):
 
     benchmark: Sequence[float]
     aversion: float
+
+    of_weights: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_benchmark("TrackingCost", self.benchmark)

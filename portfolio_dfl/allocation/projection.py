@@ -10,9 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from portfolio_dfl.allocation.limits import TrackingCost
 from portfolio_dfl.allocation.multi_period import MultiPeriodMeanVariance
-from portfolio_dfl.allocation.trading import NoTrade, TradeLimits
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.limits import Limit
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["nearest_weights"]
 
 _Array = NDArray[np.float64]
-
-# What concerns trades or the covariance says nothing of a portfolio alone.
-_NOT_OF_WEIGHTS = (TrackingCost, TradeLimits, NoTrade)
 
 
 def nearest_weights(
@@ -46,7 +41,7 @@ def nearest_weights(
     """
     given = torch.as_tensor(np.asarray(weights, dtype=np.float64))[None]
     n_assets = given.shape[1]
-    kept = [limit for limit in limits if not isinstance(limit, _NOT_OF_WEIGHTS)]
+    kept = [limit for limit in limits if limit.of_weights]
     layer = MultiPeriodMeanVariance(n_assets, 1, risk_aversion=1.0, limits=kept, assets=assets)
     # −vᵀw + ½ wᵀw is half the squared distance to v, up to a constant.
     with torch.no_grad():

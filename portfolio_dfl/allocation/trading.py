@@ -25,6 +25,8 @@ class TradeLimits(Limit):
 
     largest: float | Sequence[float]
 
+    of_weights: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         require_number(AllocationError, "TradeLimits.largest", self.largest, above=0.0, infinite=True)
 
@@ -44,6 +46,7 @@ class NoTrade(Limit):
 
     # After all bounds of weights.
     turn: ClassVar[int] = 1
+    of_weights: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not len(self.assets):

@@ -122,7 +122,8 @@ class FirstStep:
         if (horizon, tickers) not in self._layers:
             turnover = self.turnover_limit
             by_stage = [turnover] * horizon if isinstance(turnover, int | float) else list(turnover)[:horizon]
-            furthest = _FURTHEST if (Limits.collect(len(tickers), self.limits).lower >= 0.0).all() else np.inf
+            lowest = Limits.collect(len(tickers), self.limits, self.assets).lower
+            furthest = _FURTHEST if (lowest >= 0.0).all() else np.inf
             self._layers[horizon, tickers] = MultiPeriodMeanVariance(
                 n_assets=len(tickers),
                 horizon=horizon,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ def cost_levels(
     periods_per_year: float | None = None,
     risk_free: float = 0.0,
     risk_aversion: float = 10.0,
+    own: Mapping[str, Callable[[Ledger], float]] | None = None,
 ) -> pd.DataFrame:
     """Metrics at several proportional costs with the decisions unchanged; rows are (strategy, cost_rate).
 
@@ -38,6 +39,7 @@ def cost_levels(
             periods_per_year=periods_per_year,
             risk_free=risk_free,
             risk_aversion=risk_aversion,
+            own=own,
         )
         for rate in cost_rates
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,7 @@ def performance(
     periods_per_year: float | None = None,
     risk_free: float = 0.0,
     risk_aversion: float = 10.0,
+    own: Mapping[str, Callable[[Ledger], float]] | None = None,
 ) -> pd.Series[float]:
     """Metrics of one ledger, all after its costs.
 
@@ -93,12 +94,14 @@ def performance(
         Risk-free rate a year, compounded to a rate a row for the Sharpe ratio.
     risk_aversion : float
         λ of the utility.
+    own : mapping of str to callable, optional
+        Other metrics of the ledger by name.
 
     Returns
     -------
     Series
-        Indexed by the keys of :data:`METRICS`. Statistics that do not exist (the Sharpe ratio of returns that
-        never vary, the volatility of one day) are NaN.
+        Indexed by the keys of :data:`METRICS`, then those of ``own``. Statistics that do not exist (the Sharpe ratio
+        of returns that never vary, the volatility of one day) are NaN.
     """
     import empyrical
 
@@ -115,6 +118,7 @@ def performance(
         "utility": float(per_year * (net.mean() - 0.5 * risk_aversion * net.var(ddof=1))),
         "final_wealth": float(ledger.daily["wealth"].iloc[-1]),
         "days": float(len(net)),
+        **{name: metric(ledger) for name, metric in (own or {}).items()},
     }
     return pd.Series(metrics, name=ledger.name)
 
@@ -125,6 +129,7 @@ def performance_table(
     periods_per_year: float | None = None,
     risk_free: float = 0.0,
     risk_aversion: float = 10.0,
+    own: Mapping[str, Callable[[Ledger], float]] | None = None,
 ) -> pd.DataFrame:
     """Metrics of several ledgers over the same days, one row a strategy; see :func:`performance`.
 
@@ -139,10 +144,10 @@ def performance_table(
     if len(set(names)) < len(names):
         raise BacktestError(f"two ledgers have one name among {names}: name them apart")
     rows = [
-        performance(book, periods_per_year=periods_per_year, risk_free=risk_free, risk_aversion=risk_aversion)
+        performance(book, periods_per_year=periods_per_year, risk_free=risk_free, risk_aversion=risk_aversion, own=own)
         for book in books
     ]
-    return pd.DataFrame(rows, index=pd.Index(names, name="strategy"), columns=list(METRICS))
+    return pd.DataFrame(rows, index=pd.Index(names, name="strategy"), columns=[*METRICS, *(own or {})])
 
 
 def sharpe_ratio(net_returns: pd.Series[float], *, periods_per_year: float, risk_free: float = 0.0) -> float:

@@ -87,7 +87,13 @@ def decision_regret(
         raise BacktestError("regret is defined for fully invested portfolios; this ledger holds cash")
     if not ledger.trades.columns.equals(returns.columns):
         raise BacktestError("the ledger and the returns are not for the same assets in the same order")
-    first_step = FirstStep(risk_aversion=risk_aversion, turnover_limit=turnover_limit, limits=limits, solver=solver)
+    first_step = FirstStep(
+        risk_aversion=risk_aversion,
+        turnover_limit=turnover_limit,
+        limits=limits,
+        solver=solver,
+        assets=list(map(str, returns.columns)),
+    )
     pieces, first = [], 0
     stages = pd.DataFrame(
         compounded(returns.to_numpy(dtype=np.float64), stage),

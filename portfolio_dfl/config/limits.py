@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from portfolio_dfl.config.own import OwnPart
 from portfolio_dfl.config.section import Section, Text, Ticker
 
 __all__ = ["OTHERS", "BenchmarkConfig", "GroupConfig", "LimitsConfig", "RangeConfig"]
@@ -108,6 +109,10 @@ class LimitsConfig(Section):
         default=None, description="largest change of a weight by one trade; {ticker: number}, '*' for others"
     )
     no_trade: list[Ticker] = Field(default_factory=list, description="tickers whose weights prices alone change")
+    own: list[OwnPart] = Field(
+        default_factory=list,
+        description="limits of your own: package.module:Name, or {name: package.module:Name, options: {..}}",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

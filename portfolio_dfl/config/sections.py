@@ -12,6 +12,7 @@ from pydantic import Field, PlainValidator, model_validator
 from portfolio_dfl.config.frequency import RebalanceValue
 from portfolio_dfl.config.limits import LimitsConfig
 from portfolio_dfl.config.names import one_of, part_name, strategy_names
+from portfolio_dfl.config.own import OwnPart
 from portfolio_dfl.config.section import Choice, Folder, Free, Name, Section, Text, Ticker
 from portfolio_dfl.config.smoothing import SmoothingConfig
 
@@ -269,6 +270,10 @@ class EvaluationConfig(Section):
     )
     earlier_trials: int = Field(
         default=0, ge=0, description="configurations tried on this span before; they count in the deflated Sharpe"
+    )
+    metrics: list[OwnPart] = Field(
+        default_factory=list,
+        description="metrics of your own, of a Ledger: package.module:name, or {name: .., options: {..}}",
     )
 
     @model_validator(mode="after")

@@ -23,6 +23,8 @@ __all__ = ["Day", "TidyPrices", "as_day", "tidy_prices"]
 
 Day = str | dt.date
 _FIRST_YEAR, _LAST_YEAR = 1800, 2200
+# Tickers that a message lists.
+_MOST_LISTED = 12
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,24 @@ def _select(wide: pd.DataFrame, tickers: Sequence[str] | None) -> pd.DataFrame:
     if len(set(tickers)) < len(tickers):
         raise DataError(f"tickers are named twice: {', '.join(tickers)}")
     known = list(wide.columns)
-    for ticker in tickers:
-        if ticker not in known:
-            near = get_close_matches(ticker.upper(), known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:12])}"
-            raise DataError(f"no ticker {ticker!r} in the prices: {hint}")
+    unknown = [ticker for ticker in tickers if ticker not in known]
+    if unknown:
+        raise DataError(_unknown(unknown, known))
     return wide[tickers]
+
+
+def _unknown(unknown: Sequence[str], known: Sequence[str]) -> str:
+    """All tickers that there are no prices of, each with the nearest that there is."""
+    near = {ticker: get_close_matches(ticker.upper(), known, n=1) for ticker in unknown}
+    if len(unknown) == 1:
+        hints = [f"did you mean {match!r}?" for match in near[unknown[0]]]
+    else:
+        hints = [f"for {ticker!r} did you mean {match!r}?" for ticker, matches in near.items() for match in matches]
+    if not all(near.values()):
+        rest = len(known) - _MOST_LISTED
+        hints.append(f"there are {', '.join(known[:_MOST_LISTED])}{f' and {rest} more' if rest > 0 else ''}")
+    named = ", ".join(repr(ticker) for ticker in unknown)
+    return f"no ticker{'s' if len(unknown) > 1 else ''} {named} in the prices: {' '.join(hints)}"
 
 
 def _drop_undated(

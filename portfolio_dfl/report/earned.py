@@ -24,7 +24,7 @@ def earned(study: ReportedStudy, figures: Gallery) -> str:
     return section(
         "What the strategies earned",
         f'<div class="scroll">{metrics_table(study.metrics, looks)}</div>',
-        note(f"All after costs. {metrics_meaning(period_of(study))}"),
+        note(f"All after costs. {metrics_meaning(period_of(study), study.metrics)}"),
         key({lane.label: looks[lane.label] for lane in drawn}),
         figure(
             figures.wealth(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -39,31 +39,32 @@ SHOWN = {
 }
 
 
-def metrics_meaning(period: str = "day") -> str:
-    """One sentence that says what the columns measure, of ledgers with a row a ``period``."""
-    metrics = _metrics()
-    meanings = (f"{metrics[name].title}: {metrics[name].meaning.format(period=period)}" for name in SHOWN)
-    return "; ".join(meanings) + "."
+def metrics_meaning(period: str = "day", metrics: pd.DataFrame | None = None) -> str:
+    """One sentence that says what the columns of a table measure, of ledgers with a row a ``period``."""
+    shown = _shown([] if metrics is None else metrics.columns)
+    return "; ".join(f"{metric.title}: {metric.meaning.format(period=period)}" for metric in shown.values()) + "."
 
 
 def metrics_table(metrics: pd.DataFrame, looks: Mapping[str, Appearance]) -> str:
-    """HTML table of the metrics in :data:`SHOWN`, one row a strategy."""
-    known = _metrics()
-    head = "".join(f'<th data-narrow="{short}"><span>{known[name].title}</span></th>' for name, short in SHOWN.items())
+    """HTML table of the metrics in :data:`SHOWN` and of the user's own, one row a strategy."""
+    known = _shown(metrics.columns)
+    head = "".join(
+        f'<th data-narrow="{SHOWN.get(name, metric.title)}"><span>{metric.title}</span></th>'
+        for name, metric in known.items()
+    )
     rows = []
     for label, row in metrics.iterrows():
         look = looks.get(str(label))
         swatch = f'<span class="swatch" style="border-top-color:{look.colour}"></span>' if look else ""
         main = ' class="main"' if look and look.main else ""
-        cells = "".join(f"<td>{_cell(row[name], known[name])}</td>" for name in SHOWN)
+        cells = "".join(f"<td>{_cell(row[name], metric)}</td>" for name, metric in known.items())
         rows.append(f"<tr{main}><td>{swatch}{escape(str(label))}</td>{cells}</tr>")
     return f"<table><thead><tr><th>Strategy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def metrics_text(metrics: pd.DataFrame) -> str:
     """The same table for a terminal."""
-    known = _metrics()
-    return _text_table(metrics, {name: known[name] for name in SHOWN})
+    return _text_table(metrics, _shown(metrics.columns))
 
 
 def scores_text(scores: pd.DataFrame) -> str:
@@ -161,6 +162,17 @@ def _metrics() -> dict[str, Metric]:
     from portfolio_dfl.backtest.evaluation import METRICS  # loads the numerical stack
 
     return METRICS
+
+
+def _shown(columns: Iterable[str]) -> dict[str, Metric]:
+    """The metrics of the main table: ours, and what else its columns are, which are the user's own."""
+    from portfolio_dfl.backtest.evaluation import Metric  # loads the numerical stack
+
+    known = _metrics()
+    own = [name for name in columns if name not in known]
+    return {name: known[name] for name in SHOWN} | {
+        name: Metric(name.replace("_", " "), "{:.4g}", "a metric of your own") for name in own
+    }
 
 
 def _scores() -> dict[str, Metric]:

@@ -25,6 +25,8 @@ def build_limits(allocation: AllocationConfig, tickers: Sequence[str]) -> list[L
     ------
     ConfigError
         If a ticker is unknown, naming all of them, or no portfolio is fully invested within the limits.
+    AllocationError
+        If a limit of the user's own cannot be imported or made, or does not fit the tickers.
     """
     section = allocation.limits
     largest = allocation.max_weight
@@ -36,7 +38,7 @@ def build_limits(allocation: AllocationConfig, tickers: Sequence[str]) -> list[L
     found = [*_boxes(section, largest, tickers), *_groups(section, tickers), *_exposures(section, tickers)]
     if section.benchmark is not None:
         found += _benchmark(section.benchmark, tickers)
-    return [*found, *_trades(section, tickers)]
+    return [*found, *_trades(section, tickers), *_own(section, tickers)]
 
 
 def starting_weights(
@@ -183,6 +185,17 @@ def _trades(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
         found.append(TradeLimits(tuple(_each(section.max_trade, tickers, float("inf")))))
     if section.no_trade:
         found.append(NoTrade(tuple(tickers.index(ticker) for ticker in section.no_trade)))
+    return found
+
+
+def _own(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
+    """Limits of the user's own, each tried alone: one that does not fit is heard of now."""
+    from portfolio_dfl.allocation.limits import Limits
+    from portfolio_dfl.allocation.own_limit import OwnLimit
+
+    found: list[Limit] = [OwnLimit(part.name, part.options) for part in section.own]
+    for limit in found:
+        Limits.collect(len(tickers), [limit], tickers)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from portfolio_dfl.errors import AllocationError
 from portfolio_dfl.strategies.table import Lane, by_strategy
 from portfolio_dfl.strategies.walk import Walk, window_frame
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.metrics import TakenDown
 from portfolio_dfl.study.plan import StudyPlan
 from portfolio_dfl.study.replicates import trials_that_differ
 from portfolio_dfl.study.result import StudyResult
@@ -52,13 +53,20 @@ def judge(
     from portfolio_dfl.backtest.evaluation import performance_table
 
     rate, aversion = plan.evaluation.risk_free_rate, plan.setting.risk_aversion
-    yearly = {"periods_per_year": plan.periods_per_year, "risk_free": rate, "risk_aversion": aversion}
+    own = {column: TakenDown(metric) for column, metric in plan.metrics.items()}
+    yearly: dict[str, Any] = {
+        "periods_per_year": plan.periods_per_year,
+        "risk_free": rate,
+        "risk_aversion": aversion,
+        "own": own,
+    }
     earned = plan.returns.loc[: plan.span.last_return]
     start = plan.setting.start
     books = {walked.lane: plan.ledger.keep(walked.targets, earned, walked.lane.label, start=start) for walked in walks}
     regrets, lost = _regrets(plan, books)
     covariances = _covariances(plan)
     metrics = performance_table(books.values(), **yearly)
+    costs = cost_levels(list(books.values()), plan.evaluation.cost_levels, **yearly)
     frames = [
         _with_held(window_frame(walked, windows[walked.lane], regrets[walked.lane], covariances), books[walked.lane])
         for walked in walks
@@ -69,7 +77,7 @@ def judge(
         lanes=tuple(walked.lane for walked in walks),
         ledgers={lane.label: book for lane, book in books.items()},
         metrics=metrics,
-        costs=cost_levels(list(books.values()), plan.evaluation.cost_levels, **yearly),
+        costs=costs,
         scores=_scores(plan, walks, books, regrets, metrics),
         comparison=_comparison(plan, books, regrets),
         regrets={lane.label: regret for lane, regret in regrets.items()},
@@ -77,7 +85,8 @@ def judge(
         windows=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
         failures=pd.concat(
             [_with_held(walked.failures, books[walked.lane]).assign(strategy=walked.lane.label) for walked in walks]
-            + lost,
+            + lost
+            + [metric.rows() for metric in own.values() if metric.failures],
             ignore_index=True,
         ),
         flags=folder.flags(),

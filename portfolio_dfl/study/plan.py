@@ -15,12 +15,14 @@ from portfolio_dfl.execution.own_sources import OwnSources
 from portfolio_dfl.strategies.features import Tables, build_features, with_tables
 from portfolio_dfl.strategies.setting import StrategySetting, resolve_setting
 from portfolio_dfl.strategies.table import TABLE, Lane, build_policy, build_trained_policy, lanes
+from portfolio_dfl.study.metrics import build_metrics, try_metrics
 from portfolio_dfl.study.replicates import find_replicates
 from portfolio_dfl.study.span import Span, decision_span, first_decision, load_panel, load_spreads
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation import Costs
     from portfolio_dfl.backtest import Ledger
+    from portfolio_dfl.backtest.own_metric import OwnMetric
     from portfolio_dfl.config.sections import EvaluationConfig, ExecutionConfig
     from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.data.panel import PricePanel
@@ -83,6 +85,8 @@ class StudyPlan:
         Of the user's own parts, kept with the run.
     originals : mapping of Lane to Lane
         For every lane whose seed changes nothing, the lane of its strategy whose windows and walk are its own too.
+    metrics : mapping of str to OwnMetric
+        Of the user's own, by the columns that they fill.
     """
 
     config: StudyConfig
@@ -98,6 +102,7 @@ class StudyPlan:
     execution: ExecutionConfig
     sources: OwnSources = field(default_factory=lambda: OwnSources({}, {}))
     originals: Mapping[Lane, Lane] = field(default_factory=dict)
+    metrics: Mapping[str, OwnMetric] = field(default_factory=dict)
 
     @property
     def every_row(self) -> bool:
@@ -163,6 +168,8 @@ def resolve_plan(
     policies = {lane: build_trained_policy(setting, lane) for lane in paths if lane.trained}
     _require_features(policies, returns.loc[: span.dates[0]], returns.loc[: span.dates[-1]])
     _try_own_losses(policies, returns.loc[: span.dates[0]])
+    rule, metrics = LedgerRule.of(config, setting.costs), build_metrics(config)
+    try_metrics(metrics, lambda: _held(rule, setting, returns.loc[: span.last_return], span))
     return StudyPlan(
         config=config,
         panel=panel,
@@ -171,13 +178,21 @@ def resolve_plan(
         setting=setting,
         policies=policies,
         retrain_every=config.training.retrain_every,
-        ledger=LedgerRule.of(config, setting.costs),
+        ledger=rule,
         evaluation=config.evaluation,
         periods_per_year=periods_per_year(config, returns),
         execution=config.execution if execution is None else execution,
         sources=sources or OwnSources({}, {}),
         originals=find_replicates(policies, returns.loc[: span.dates[0]]),
+        metrics=metrics,
     )
+
+
+def _held(rule: LedgerRule, setting: StrategySetting, returns: pd.DataFrame, span: Span) -> Ledger:
+    """The books of what a study starts with, bought at its first decision and held."""
+    start = np.full(setting.n_assets, 1.0 / setting.n_assets) if setting.start is None else np.array(setting.start)
+    bought = pd.DataFrame([start], index=span.dates[:1], columns=returns.columns)
+    return rule.keep(bought, returns, "what is bought and held", start=setting.start)
 
 
 def _require_features(policies: Mapping[Lane, PredictOptimisePolicy], first: pd.DataFrame, last: pd.DataFrame) -> None:

@@ -214,6 +214,8 @@ class StudyResult:
             )
         for strategy, mine in self.failures[self.failures["what"] == "regret"].groupby("strategy", sort=False):
             found.append(f"The regret of {strategy} could not be computed: {mine.iloc[0]['message']}.")
+        for _, lost in self.failures[self.failures["what"] == "metric"].iterrows():
+            found.append(f"A metric of {lost['strategy']} could not be computed: {lost['message']}.")
         return found
 
     @property
@@ -372,6 +374,8 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
             f"run {folder.name} has not finished; `portfolio-dfl resume {folder.reference}` continues it"
         )
     config = folder.config()
+    if config.allocation.limits.own:
+        folder.sources().restore(folder.parts)  # remarks look at how limits were kept to
     facts = json.loads(folder.read_text("facts.json"))
     if config.tracking.uri is None:
         facts = moved_along(facts, config.tracking.folder)

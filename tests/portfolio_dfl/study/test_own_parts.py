@@ -107,7 +107,7 @@ def test_own_loss_and_covariance_that_are_ours_decide_as_ours(home: Path, tmp_pa
         ("training.loss={mse: 1, own_parts:blind: 1}", "loss 'own_parts:blind' does not depend on the forecasts"),
         ("training.loss=own_parts:Absent", "has no attribute 'Absent'"),
         ("covariance.estimator=own_parts:Decided", "raised AttributeError for returns of shape (10, 5)"),
-        ("covariance.estimator=sampled", "'oas' or 'package.module:Name'"),
+        ("covariance.estimator=sampled", "'factor' or 'package.module:Name'"),
     ],
 )
 def test_a_part_that_does_not_fit_is_named_before_anything_is_written(
