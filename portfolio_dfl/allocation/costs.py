@@ -149,6 +149,10 @@ class Costs:
             if lacking:
                 raise DataError(f"the table of spreads has no column for {', '.join(lacking)}: one a ticker is needed")
 
+    def book_rates(self, tickers: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        """Proportional rates and coefficients of the impact that the books charge, [N] each; 0 for cash."""
+        return self._each("rate", self.rate, tickers), self._each("impact", self.impact, tickers)
+
     def plan_rate(self, tickers: Sequence[str]) -> float | FloatArray:
         """Proportional cost that the plan counts beside spreads: one number, or an array [N]."""
         rate: Rate | None = self.planned_rate

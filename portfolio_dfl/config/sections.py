@@ -167,8 +167,9 @@ class TrainingConfig(Section):
     realised_window: int = Field(default=20, ge=2, description="returns of the realised covariance in the loss")
     loss: str | dict[str, float | list[float]] = Field(
         default="decision",
-        description="decision (paper) | regret | net_utility | sharpe | cvar | mse | spo_plus | package.module:Name | "
-        "{loss: weight}",
+        description="decision (paper) | regret | net_utility | sharpe | cvar | mse | spo_plus | pfyl | of the executed "
+        "path: executed_utility | log_wealth | sortino | drawdown | tracking_error | information_ratio | "
+        "package.module:Name | {loss: weight}",
     )
     loss_options: dict[str, dict[str, Free]] = Field(default_factory=dict, description="arguments of losses by name")
     two_stage: Literal["gradient", "least_squares"] = Field(

@@ -165,10 +165,16 @@ class Outcome:
     @cached_property
     def weights(self) -> Tensor:
         """Planned weights [B, H, N], differentiable with respect to the forecasts."""
-        samples = self.samples
-        return self.model.plan(
-            self.forecasts, samples.covariance, self.held, samples.dates, samples.cost, self.smoothing
-        )
+        return self.plan_of(slice(None), self.held)
+
+    def plan_of(self, chosen: slice | Tensor, held: Tensor) -> Tensor:
+        """Planned weights [K, H, N] of some of the samples, by their numbers [K], from other weights held [K, N]."""
+        samples, forecasts = self.samples, self.forecasts
+        covariance, dates, cost = samples.covariance, samples.dates, samples.cost
+        if isinstance(chosen, Tensor):
+            forecasts, covariance, dates = forecasts[chosen], covariance[chosen], dates[chosen.numpy()]
+            cost = None if cost is None else cost[chosen]
+        return self.model.plan(forecasts, covariance, held, dates, cost, self.smoothing)
 
     @property
     def decided(self) -> bool:

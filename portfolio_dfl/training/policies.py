@@ -21,7 +21,7 @@ from portfolio_dfl.forecasting.ensemble import member_seed
 from portfolio_dfl.risk import CovarianceEstimator, covariance_path
 from portfolio_dfl.scalars import require_whole
 from portfolio_dfl.training.decision import DecisionModel
-from portfolio_dfl.training.losses import MeanSquaredError
+from portfolio_dfl.training.losses import MeanSquaredError, charged_by_books
 from portfolio_dfl.training.reproducible import reproducible
 from portfolio_dfl.training.samples import build_samples, returns_needed
 from portfolio_dfl.training.settings import TrainingSettings
@@ -223,11 +223,16 @@ class PredictOptimisePolicy:
             samples=replace(samples, cost=self._cost(samples.dates, history)),
             predictor=self.predictor,
             layer=self.layer,
-            settings=self.settings,
+            settings=self._charged(history),
             seed=self.seed,
             risk_scaling=self.risk_scaling,
             initial_state=self._last_state if self.warm_start else None,
         )
+
+    def _charged(self, history: pd.DataFrame) -> TrainingSettings:
+        """The settings, their loss told what the books charge if it asks."""
+        loss = charged_by_books(self.settings.loss, self.costs, list(history.columns))
+        return self.settings if loss is self.settings.loss else replace(self.settings, loss=loss)
 
     def _cost(self, dates: pd.DatetimeIndex, history: pd.DataFrame) -> torch.Tensor | None:
         """Cost of a unit traded at each of these dates [B, N], where it is another on each."""

@@ -18,6 +18,7 @@ from portfolio_dfl.training.losses import (
     LOSSES,
     CVaRLoss,
     DecisionLoss,
+    FenchelYoungLoss,
     Loss,
     MeanSquaredError,
     Mixture,
@@ -29,6 +30,7 @@ from portfolio_dfl.training.losses import (
     decision_loss,
     plan_objective,
 )
+from portfolio_dfl.training.losses.planned import layer_objective
 from portfolio_dfl.training.samples import Samples
 
 ASSETS, LOOKBACK, HORIZON, COUNT = 3, 4, 2, 6
@@ -205,6 +207,44 @@ def test_spo_plus_is_convex_along_a_line_of_forecasts() -> None:
         for share in (0.0, 0.25, 0.5, 0.75, 1.0)
     ]
     assert all(values[i] <= (values[i - 1] + values[i + 1]) / 2 + 1e-12 for i in (1, 2, 3))
+
+
+def test_the_perturbed_loss_has_the_mean_perturbed_decision_less_that_of_hindsight_as_gradient() -> None:
+    forecasts = some_outcome().forecasts.detach().requires_grad_()
+    outcome = some_outcome(forecasts=forecasts, cost=0.001, turnover=0.5)
+    loss = FenchelYoungLoss(sigma=0.01, samples=4)
+    torch.manual_seed(11)
+    value = loss(outcome)
+    value.backward()
+    torch.manual_seed(11)
+    noise = [0.01 * torch.randn(forecasts.shape, dtype=torch.float64) for _ in range(2)]
+    layer, samples = outcome.model.layer, outcome.samples
+    hindsight = layer(samples.future_returns, samples.covariance, outcome.held)
+    perturbed = [forecasts.detach() + sign * part for part in noise for sign in (1.0, -1.0)]
+    decided = [layer(part, samples.covariance, outcome.held) for part in perturbed]
+    assert forecasts.grad is not None
+    torch.testing.assert_close(forecasts.grad * COUNT, torch.stack(decided).mean(dim=0) - hindsight)
+    by_hand = layer_objective(outcome, hindsight, forecasts.detach(), samples.covariance)
+    for part, weights in zip(perturbed, decided, strict=True):
+        by_hand = by_hand - layer_objective(outcome, weights, part, samples.covariance) / 4
+    assert float(value.detach()) == pytest.approx(float(by_hand.mean()), rel=1e-12)
+    assert float(value.detach()) > 0.0
+
+
+def test_the_perturbed_loss_at_the_truth_falls_with_the_perturbation() -> None:
+    values = []
+    for sigma in (1e-2, 1e-4, 1e-7):
+        torch.manual_seed(2)
+        truth = some_outcome(forecasts=some_samples().future_returns)
+        values.append(float(FenchelYoungLoss(sigma=sigma)(truth)))
+    assert values[0] > values[1] > values[2] >= -1e-12
+    assert values[2] < 1e-6
+
+
+@pytest.mark.parametrize(("options", "message"), [({"samples": 3}, "pairs"), ({"sigma": 0.0}, "sigma")])
+def test_perturbations_without_a_meaning_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(TrainingError, match=message):
+        build_loss("pfyl", {"pfyl": options})
 
 
 def test_mixture_moves_from_start_to_end_weights() -> None:
