@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import torch
@@ -15,11 +14,12 @@ from torch.autograd import forward_ad
 
 from dxpp_core.tracing import outside_graphs
 from portfolio_dfl.allocation import black_box
+from portfolio_dfl.allocation.arguments import Batch, absorb_tracking, as_batch, constants, numbers_of, spread
+from portfolio_dfl.allocation.autograd import Call, apply_native, refuse_tangents
 from portfolio_dfl.allocation.coupling import CouplingRows
 from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
 from portfolio_dfl.allocation.refusals import check_limits, name_element, raise_for_facts
-from portfolio_dfl.allocation.rounding import lifted, scaled_to_one
 from portfolio_dfl.allocation.smoothing import SmoothCall, Smoothing, perturbations, smoothed_weights
 from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
@@ -37,175 +37,6 @@ _Array = NDArray[np.float64]
 _FLOAT = torch.float64
 # Under factor risk, from so many assets on it is quicker to eliminate them one by one than to plan with dense blocks.
 _WORTH_FACTORS = 40
-
-
-class _Batch(NamedTuple):
-    """What a call is about, in float64 on the CPU.
-
-    Of λ, τ and c all ``numbers``, [1 or B, …], and as ``tensors`` those that were given as such: only these may ask
-    for gradients.
-    """
-
-    returns: Tensor
-    covariance: Tensor
-    previous: Tensor
-    numbers: tuple[_Array, _Array, _Array]
-    tensors: tuple[Tensor | None, Tensor | None, Tensor | None]
-
-    @property
-    def parameters(self) -> tuple[Tensor, Tensor, Tensor]:
-        """λ, τ and c, each as a tensor."""
-        aversion, turnover, cost = (
-            torch.from_numpy(numbers) if tensor is None else tensor
-            for numbers, tensor in zip(self.numbers, self.tensors, strict=True)
-        )
-        return aversion, turnover, cost
-
-    def of(self, rows: Tensor) -> _Batch:
-        """Some elements of the batch."""
-        aversion, turnover, cost = (full[rows.numpy()] if full.shape[0] > 1 else full for full in self.numbers)
-        one, two, three = (None if part is None else part[rows] if part.shape[0] > 1 else part for part in self.tensors)
-        inputs = (self.returns[rows], self.covariance[rows], self.previous[rows])
-        return _Batch(*inputs, (aversion, turnover, cost), (one, two, three))
-
-
-@dataclass(slots=True)
-class _Call:
-    """The numbers of one call of the layer, and where its result is left."""
-
-    solver: NativeSolver
-    returns: _Array
-    covariance: _Array
-    previous: _Array
-    aversion: _Array
-    turnover: _Array
-    cost: _Array
-    warm: NativeResult | None
-    result: NativeResult | None = None
-
-    def solve(self, keep: bool) -> NativeResult:
-        """Solve, and leave the result here; ``keep`` what a backward pass needs."""
-        self.result = self.solver.solve(
-            self.returns,
-            self.covariance,
-            self.previous,
-            self.aversion,
-            self.turnover,
-            self.cost,
-            warm=self.warm,
-            keep=keep,
-        )
-        return self.result
-
-
-class _NativeAllocation(torch.autograd.Function):
-    """Weights from the native solver; gradients from the factor that its polish left behind.
-
-    Tensors: expected returns [B, H, N], covariance [B, N, N] or [B, H, N, N], previous weights [B, N], and, where a
-    gradient may be asked for, risk aversion [1 or B], turnover limits [1 or B, H] and cost rates [1 or B, H, N]. Their
-    numbers are in the call.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        call: _Call,
-        returns: Tensor,
-        covariance: Tensor,
-        previous: Tensor,
-        aversion: Tensor | None,
-        turnover: Tensor | None,
-        cost: Tensor | None,
-    ) -> Tensor:
-        # Nothing of the caller's is read again: the call holds copies, and the weights handed out are one themselves.
-        ctx.call, ctx.shape = call, covariance.shape
-        return torch.from_numpy(call.solve(keep=True).weights.copy())
-
-    @staticmethod
-    @outside_graphs("MultiPeriodMeanVariance")
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError("second derivatives of the plan are not provided: call backward without create_graph")
-        call: _Call = ctx.call
-        result = call.result
-        assert result is not None
-        wanted = ctx.needs_input_grad[2:]
-        returns_only = True not in wanted
-        found = call.solver.differentiate(
-            _numbers(upstream),
-            call.covariance,
-            call.previous,
-            call.aversion,
-            result,
-            returns_only=returns_only,
-        )
-        to_returns = torch.from_numpy(found.returns)
-        if returns_only:
-            return None, to_returns, None, None, None, None, None
-        shared = (
-            (found.covariance.reshape(ctx.shape), None),
-            (found.previous, None),
-            (found.aversion, call.aversion),
-            (found.turnover, call.turnover),
-            (found.cost, call.cost),
-        )
-        gradients: list[Tensor | None] = [None, to_returns]
-        for asked, (gradient, value) in zip(wanted, shared, strict=True):
-            if not asked:
-                gradients.append(None)
-            elif value is not None and value.shape[0] == 1:
-                gradients.append(torch.from_numpy(gradient.sum(0, keepdims=True)))
-            else:
-                gradients.append(torch.from_numpy(gradient))
-        return tuple(gradients)
-
-
-# `Function.apply` asks about the transforms of ``torch.func``, in which this function has no part, at every call.
-_apply: Callable[..., Tensor] = super(torch.autograd.Function, _NativeAllocation).apply
-
-
-@lru_cache(maxsize=128)
-def _constant(value: float, shape: tuple[int, ...]) -> _Array:
-    """One number as an array of this shape, which nobody writes to."""
-    return np.full(shape, value)
-
-
-@lru_cache(maxsize=128)
-def _constants(aversion: float, limit: float, rate: float, H: int, N: int) -> tuple[_Array, _Array, _Array]:
-    """λ [1], τ [1, H] and c [1, H, N] where all of them are numbers."""
-    return _constant(aversion, (1,)), _constant(limit, (1, H)), _constant(rate, (1, H, N))
-
-
-def _numbers(tensor: Tensor, *, copied: bool = False) -> _Array:
-    """The tensor's own numbers, or a copy of them where that is asked for or they do not lie one after the other."""
-    try:
-        # Twice as fast as `numpy(force=True)`, which asks for more.
-        array: _Array = tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
-    except RuntimeError:
-        array = _forced_numbers(tensor)
-    if not array.flags.c_contiguous:
-        return np.ascontiguousarray(array)
-    return array.copy() if copied else array
-
-
-def _forced_numbers(tensor: Tensor) -> _Array:
-    """The numbers of a view that negates; an error for what holds none."""
-    try:
-        array: _Array = tensor.numpy(force=True)
-    except RuntimeError as error:
-        raise AllocationError(
-            "the layer takes tensors that hold numbers, which inside a transform of torch.func they do not: "
-            f"give it a batch, and differentiate with torch.autograd ({error})"
-        ) from error
-    return array
-
-
-def _refuse_tangents(*tensors: Tensor | None) -> None:
-    for tensor in tensors:
-        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
-            raise AllocationError(
-                "the compiled solver has no forward-mode derivatives: use backward, or solver='piqp', which has them"
-            )
 
 
 def _charges(rate: float | Tensor) -> bool:
@@ -451,7 +282,9 @@ class MultiPeriodMeanVariance(nn.Module):
             covariance = covariance.dense()
         elif self.solver == "factored":
             raise AllocationError("solver='factored' plans with a FactorCovariance; take solver='auto' for a dense one")
-        batch = self._batch(self._inputs(expected_returns, covariance, previous_weights), *parameters)
+        batch = self._batch(
+            as_batch(expected_returns, covariance, previous_weights, self.horizon, self.n_assets), *parameters
+        )
         if self._limits.tracking_error is not None:
             batch = self._within_tracking_error(batch, dates)
         if smoothing is not None:
@@ -467,7 +300,7 @@ class MultiPeriodMeanVariance(nn.Module):
 
     def _plan(
         self,
-        batch: _Batch,
+        batch: Batch,
         warm_start: AllocationSolution | None,
         dates: Sequence[object] | pd.DatetimeIndex | None,
         *,
@@ -486,7 +319,7 @@ class MultiPeriodMeanVariance(nn.Module):
                 weights = self._second_opinion(weights, result, batch, dates)
         return from_native(weights, call.previous, result) if return_solution else weights
 
-    def _within_tracking_error(self, batch: _Batch, dates: Sequence[object] | pd.DatetimeIndex | None) -> _Batch:
+    def _within_tracking_error(self, batch: Batch, dates: Sequence[object] | pd.DatetimeIndex | None) -> Batch:
         """The batch with the penalties that keep its plans within the limit on the tracking error."""
         assert self._limits.tracking_error is not None
 
@@ -525,10 +358,10 @@ class MultiPeriodMeanVariance(nn.Module):
         if previous_weights.shape not in ((N,), (B, N)):
             raise AllocationError(f"previous_weights is {list(previous_weights.shape)}; it is [{N}] or [{B}, {N}]")
         aversion, limit, rate = parameters
-        spread = (
-            self._spread("risk_aversion", aversion, ()),
-            self._spread("turnover_limit", torch.inf if limit is None else limit, (H,)),
-            self._spread("transaction_cost", rate, (H, N)),
+        full = (
+            spread("risk_aversion", aversion, ()),
+            spread("turnover_limit", torch.inf if limit is None else limit, (H,)),
+            spread("transaction_cost", rate, (H, N)),
         )
         batch = solve_batch(
             self._limits,
@@ -536,7 +369,7 @@ class MultiPeriodMeanVariance(nn.Module):
             expected_returns.to(device="cpu", dtype=_FLOAT),
             risk.to(device="cpu", dtype=_FLOAT).expand(B),
             previous_weights.to(device="cpu", dtype=_FLOAT).expand(B, N),
-            tuple(torch.from_numpy(numbers) if tensor is None else tensor for numbers, tensor in spread),
+            tuple(torch.from_numpy(numbers) if tensor is None else tensor for numbers, tensor in full),
         )
         raise_for_facts(batch.facts, batch.turnover, batch.previous, dates, self._limits, final=True)
         return batch.solution(expected_returns)
@@ -547,30 +380,31 @@ class MultiPeriodMeanVariance(nn.Module):
         aversion: float | Tensor,
         limit: float | Tensor | None,
         rate: float | Tensor,
-    ) -> _Batch:
+    ) -> Batch:
         """The batch with λ, τ and c in full, and with what tracks a benchmark absorbed."""
         if type(aversion) is float and type(limit) is float and type(rate) is float:
-            numbers = _constants(aversion, limit, rate, self.horizon, self.n_assets)
-            batch = _Batch(*inputs, numbers, (None, None, None))
+            numbers = constants(aversion, limit, rate, self.horizon, self.n_assets)
+            batch = Batch(*inputs, numbers, (None, None, None))
         else:
-            spread = (
-                self._spread("risk_aversion", aversion, ()),
-                self._spread("turnover_limit", torch.inf if limit is None else limit, (self.horizon,)),
-                self._spread("transaction_cost", rate, (self.horizon, self.n_assets)),
+            full = (
+                spread("risk_aversion", aversion, ()),
+                spread("turnover_limit", torch.inf if limit is None else limit, (self.horizon,)),
+                spread("transaction_cost", rate, (self.horizon, self.n_assets)),
             )
-            (first, one), (second, two), (third, three) = spread
-            batch = _Batch(*inputs, (first, second, third), (one, two, three))
-        return self._track(batch) if self._limits.tracking else batch
+            (first, one), (second, two), (third, three) = full
+            batch = Batch(*inputs, (first, second, third), (one, two, three))
+        return absorb_tracking(batch, self._limits.tracking) if self._limits.tracking else batch
 
     def _smoothed(
-        self, batch: _Batch, smoothing: Smoothing, dates: Sequence[object] | pd.DatetimeIndex | None
+        self, batch: Batch, smoothing: Smoothing, dates: Sequence[object] | pd.DatetimeIndex | None
     ) -> Tensor:
         """Weights whose gradients are those of a smoothed plan."""
-        exact = None
+        exact: AllocationSolution | None = None
         if smoothing.value == "exact" or smoothing.way == "penalty":
             with torch.no_grad():
-                exact = self._plan(batch, None, dates, return_solution=True)
-                assert isinstance(exact, AllocationSolution)
+                found = self._plan(batch, None, dates, return_solution=True)
+            assert isinstance(found, AllocationSolution)
+            exact = found
         if smoothing.way == "perturbation":
             weights = self._perturbed(batch, smoothing, dates)
         else:
@@ -582,7 +416,7 @@ class MultiPeriodMeanVariance(nn.Module):
         return exact.weights + (weights - weights.detach())
 
     def _perturbed(
-        self, batch: _Batch, smoothing: Smoothing, dates: Sequence[object] | pd.DatetimeIndex | None
+        self, batch: Batch, smoothing: Smoothing, dates: Sequence[object] | pd.DatetimeIndex | None
     ) -> Tensor:
         """The mean of exact plans at perturbed forecasts."""
         B, S = batch.returns.shape[0], smoothing.samples
@@ -591,11 +425,12 @@ class MultiPeriodMeanVariance(nn.Module):
         names = [name_element(b, dates) for b in range(B)] * S
         weights = self._plan(many, None, names, return_solution=False)
         assert isinstance(weights, Tensor)
-        return weights.unflatten(0, (S, B)).mean(0)
+        mean: Tensor = weights.unflatten(0, (S, B)).mean(0)
+        return mean
 
     def _centred(
         self,
-        batch: _Batch,
+        batch: Batch,
         smoothing: Smoothing,
         exact: AllocationSolution | None,
         dates: Sequence[object] | pd.DatetimeIndex | None,
@@ -608,13 +443,13 @@ class MultiPeriodMeanVariance(nn.Module):
             )
         if smoothing.way == "penalty" and self._coupled:
             raise AllocationError("smoothing by penalty has no limits that couple weights: take way='barrier'")
-        covariance = _numbers(batch.covariance, copied=True)
+        covariance = numbers_of(batch.covariance, copied=True)
         aversion, turnover, cost = batch.numbers
         call = SmoothCall(
             self._native,
-            _numbers(batch.returns),
+            numbers_of(batch.returns),
             covariance if covariance.ndim == 4 else covariance[:, None],
-            _numbers(batch.previous, copied=True),
+            numbers_of(batch.previous, copied=True),
             aversion.copy(),
             turnover,
             cost,
@@ -627,30 +462,30 @@ class MultiPeriodMeanVariance(nn.Module):
         return weights
 
     def _solve(
-        self, batch: _Batch, warm_start: AllocationSolution | None, *, return_solution: bool
-    ) -> tuple[Tensor, _Call, NativeResult]:
+        self, batch: Batch, warm_start: AllocationSolution | None, *, return_solution: bool
+    ) -> tuple[Tensor, Call, NativeResult]:
         """Weights from the native solver, of which a gradient may be asked for where an input asks for one."""
         returns, covariance, previous, (aversion, turnover, cost), parameters = batch
         if getattr(forward_ad, "_current_level", 0) >= 0:
-            _refuse_tangents(returns, covariance, previous, *parameters)
+            refuse_tangents(returns, covariance, previous, *parameters)
         tensors = (returns, covariance, previous, *parameters)
         learns = torch.is_grad_enabled() and (
             returns.requires_grad or any(tensor is not None and tensor.requires_grad for tensor in tensors[1:])
         )
         # The backward pass reads covariance, previous weights and λ: as they are now, whatever becomes of them.
-        numbers = _numbers(covariance, copied=learns)
-        call = _Call(
+        numbers = numbers_of(covariance, copied=learns)
+        call = Call(
             self._native,
-            _numbers(returns),
+            numbers_of(returns),
             numbers if numbers.ndim == 4 else numbers[:, None],
-            _numbers(previous, copied=learns),
+            numbers_of(previous, copied=learns),
             aversion.copy() if learns else aversion,
             turnover,
             cost,
             None if warm_start is None else warm_start.native,
         )
         if learns:
-            weights = _apply(call, *tensors)
+            weights = apply_native(call, *tensors)
             result = call.result
             assert result is not None
         else:
@@ -659,59 +494,11 @@ class MultiPeriodMeanVariance(nn.Module):
             weights = torch.from_numpy(result.weights.copy() if return_solution else result.weights)
         return weights, call, result
 
-    def _inputs(self, returns: Tensor, covariance: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """float64 on the CPU, as [B, H, N], [B, N, N] or [B, H, N, N], and [B, N]."""
-        H, N = self.horizon, self.n_assets
-        shape, given = returns.shape, covariance.shape
-        if len(shape) != 3 or shape[1] != H or shape[2] != N:
-            raise AllocationError(f"expected_returns is {list(shape)}; this layer takes [B, {H}, {N}]")
-        B = shape[0]
-        if covariance.dtype is not _FLOAT and covariance.is_floating_point() and given[-2:] == (N, N):
-            covariance = lifted(covariance.to(device="cpu", dtype=_FLOAT), covariance.dtype)
-        if given == (N, N):
-            covariance = covariance.expand(B, N, N)
-        elif given not in ((B, N, N), (B, H, N, N)):
-            raise AllocationError(
-                f"covariance is {list(given)}; with expected_returns [{B}, {H}, {N}] it is [{N}, {N}], "
-                f"[{B}, {N}, {N}] or [{B}, {H}, {N}, {N}]"
-            )
-        held = previous.shape
-        if previous.dtype is not _FLOAT and previous.is_floating_point():
-            previous = scaled_to_one(previous.to(device="cpu", dtype=_FLOAT), previous.dtype)
-        if held == (N,):
-            previous = previous.expand(B, N)
-        elif held != (B, N):
-            raise AllocationError(f"previous_weights is {list(held)}; it is [{N}] or [{B}, {N}]")
-        given_tensors = (returns, covariance, previous)
-        for tensor in given_tensors:
-            if tensor.dtype is not _FLOAT or not tensor.is_cpu:
-                first, second, third = (tensor.to(device="cpu", dtype=_FLOAT) for tensor in given_tensors)
-                return first, second, third
-        return given_tensors
-
-    def _spread(
-        self, name: str, value: float | Sequence[float] | Tensor, shape: tuple[int, ...]
-    ) -> tuple[_Array, Tensor | None]:
-        """A parameter as [1 or B, *shape]: its numbers, and the tensor itself if it is one."""
-        if isinstance(value, (float, int)):
-            return _constant(float(value), (1, *shape)), None
-        tensor = torch.as_tensor(value).to(device="cpu", dtype=_FLOAT)
-        if tensor.ndim <= len(shape):
-            tensor = tensor.unsqueeze(0) if tensor.ndim == len(shape) else tensor.expand(1, *tensor.shape)
-        if name == "transaction_cost" and tensor.ndim == 2:
-            tensor = tensor.unsqueeze(1)
-        try:
-            tensor = tensor.expand(tensor.shape[0], *shape).contiguous()
-        except RuntimeError:
-            wanted = ", ".join(map(str, ("B", *shape)))
-            raise AllocationError(f"{name} is {list(tensor.shape)}; it must broadcast to [{wanted}]") from None
-        return tensor.detach().numpy(), tensor
-
     def _second_opinion(
         self,
         weights: Tensor,
         result: NativeResult,
-        batch: _Batch,
+        batch: Batch,
         dates: Sequence[object] | pd.DatetimeIndex | None,
     ) -> Tensor:
         """Let a black box solve what the native solver could not certify: rows that contradict each other by a hair."""
@@ -766,19 +553,3 @@ class MultiPeriodMeanVariance(nn.Module):
     def _an_asset(self, rate: float | Tensor) -> Tensor:
         """A copy of a rate, one number an asset, [N]."""
         return torch.as_tensor(rate).to(device="cpu", dtype=_FLOAT).expand(self.n_assets).clone()
-
-    def _track(self, batch: _Batch) -> _Batch:
-        """Absorb tracking costs: γ/2 (w − b)ᵀΣ(w − b) raises λ by γ and the returns by γ Σ b, up to a constant."""
-        covariance, returns, total = batch.covariance, batch.returns, batch.parameters[0]
-        symmetric = 0.5 * (covariance + covariance.transpose(-1, -2))
-        if symmetric.ndim == 3:
-            symmetric = symmetric.unsqueeze(1)
-        for benchmark, gamma in self._limits.tracking:
-            returns = returns + gamma * (symmetric @ torch.from_numpy(benchmark))
-            total = total + gamma
-        total = total.contiguous()
-        return batch._replace(
-            returns=returns,
-            numbers=(total.detach().numpy(), *batch.numbers[1:]),
-            tensors=(total if total.requires_grad else None, *batch.tensors[1:]),
-        )
