@@ -47,3 +47,28 @@ def test_a_solver_registered_as_the_readme_shows() -> None:
     exec(next(block for block in BLOCKS if "register_solver" in block), {"my_solver": my_solver})
     x = solve_qp(torch.eye(2, dtype=torch.float64), -torch.ones(2, dtype=torch.float64), solver="mine").x
     torch.testing.assert_close(x, torch.ones(2, dtype=torch.float64))
+
+
+def test_the_yaml_of_any_strategy_is_a_study() -> None:
+    from portfolio_dfl import StudyConfig
+
+    (text,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    study = StudyConfig.from_yaml(text)
+    assert set(study.plain()["features"]) == {"momentum", "macro"}
+    assert study.backtest.strategies[1] == "my_parts:MyPolicy"
+    assert study.training.loss == "my_parts:MyLoss"
+    assert StudyConfig.from_yaml(study.to_yaml()) == study
+
+
+def test_studies_and_options_that_are_named_exist() -> None:
+    from typer.main import get_command
+
+    from portfolio_dfl.cli import app
+
+    root = Path(__file__).resolve().parents[1]
+    named = set(re.findall(r"[a-z0-9_]+\.yaml", README)) - {"study.yaml"}
+    assert {"quickstart.yaml", "weekly.yaml", "long_short.yaml"} <= named
+    assert named <= {path.name for path in (root / "configs").iterdir()}
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    options = {option for parameter in commands["predict"].params for option in parameter.opts}
+    assert {"--holdings", "--lot", "--format", "--output", "--prices"} <= options
