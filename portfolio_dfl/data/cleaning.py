@@ -18,6 +18,8 @@ from portfolio_dfl.wording import counted
 
 __all__ = ["Cleaned", "clean_prices"]
 
+# Days between rows from which on they are no sessions.
+_WEEKS = 5.5
 _SLACK = pd.Timedelta(days=7)
 
 
@@ -45,7 +47,15 @@ class Cleaned:
             f"{name} ({len(flags)}): {brief(flags)} [policies: {describe_choices(name)}]"
             for name, flags in self.failures.items()
         ]
-        return "the prices cannot be used as they are. " + " | ".join(parts)
+        return "the prices cannot be used as they are. " + " | ".join(parts) + self._of_longer_periods()
+
+    def _of_longer_periods(self) -> str:
+        """What to do where rows are no sessions, which come a day apart."""
+        rows = self.prices.index[self.prices.notna().any(axis=1)]
+        apart = float(np.median(np.diff(rows.to_numpy()) / np.timedelta64(1, "D"))) if len(rows) > 2 else 1.0
+        if apart < _WEEKS or not {"gaps", "off_calendar"} & self.failures.keys():
+            return ""
+        return f" | rows are {apart:.3g} days apart: prices of weeks or months need data.calendar: null"
 
 
 def clean_prices(tidy: TidyPrices, policies: Policies, calendar: str | None) -> Cleaned:

@@ -390,3 +390,11 @@ def test_the_hash_depends_on_content_alone():
 def test_a_panel_of_unclean_prices_cannot_exist(break_it):
     with pytest.raises(DataError, match="build_panel"):
         PricePanel(break_it(prices()))
+
+
+def test_prices_of_months_are_told_to_leave_the_calendar_out() -> None:
+    months = pd.bdate_range("2015-01-01", "2019-12-31", freq="BME")
+    prices = pd.DataFrame(100.0 + np.arange(len(months) * 2).reshape(-1, 2), months, ["A", "B"])
+    with pytest.raises(DataError, match=r"rows are 31 days apart: prices of weeks or months need data\.calendar: null"):
+        build_panel(prices)
+    assert len(build_panel(prices, calendar=None).prices) == len(months)
