@@ -102,7 +102,7 @@ def place_orders(
     wanted, owned = target.to_numpy(dtype=np.float64), held.to_numpy(dtype=np.float64)
     before: FloatArray = owned * wealth / money
     if shares is not None:
-        before = shares.to_numpy(dtype=np.float64)
+        before = np.asarray(shares, dtype=np.float64)
     step = np.where(traded, (wanted - owned) * wealth / (money * lot), 0.0)
     # A step that is a whole number but for rounding is that number.
     lots: FloatArray = np.trunc(step + np.sign(step) * 1e-9)
