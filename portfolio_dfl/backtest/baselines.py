@@ -164,12 +164,15 @@ class RiskParity(_NothingToLearn):
     max_weight : float
         Largest weight of the target. A weight that prices drove beyond it comes back as far as the turnover
         limit allows.
+    riskless : int, optional
+        Place of an asset without risk, such as cash, which is left out of the target.
     """
 
     covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
     turnover_limit: float = np.inf
     max_weight: float = 1.0
     name: str = "risk parity"
+    riskless: int | None = None
 
     def __post_init__(self) -> None:
         require_number(BacktestError, "turnover_limit", self.turnover_limit, above=0.0, infinite=True)
@@ -178,7 +181,12 @@ class RiskParity(_NothingToLearn):
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray:
         """Equal risk contributions given the covariance of the last window."""
         covariance = self.covariance(_recent(history, self.covariance.window))
-        step = equal_risk_weights(covariance, self.max_weight) - held
+        if self.riskless is None:
+            target = equal_risk_weights(covariance, self.max_weight)
+        else:
+            others = np.delete(np.delete(covariance, self.riskless, axis=0), self.riskless, axis=1)
+            target = np.insert(equal_risk_weights(others, self.max_weight), self.riskless, 0.0)
+        step = target - held
         distance = float(np.abs(step).sum())
         return held + min(1.0, self.turnover_limit / max(distance, np.finfo(np.float64).tiny)) * step
 

@@ -40,6 +40,10 @@ class CostsConfig(Section):
     borrow_rate: _Impact | dict[Ticker, _Impact] = Field(
         default=0.0, description="fee a year for short positions, paid daily; or {ticker: fee}"
     )
+    cash_rate: Annotated[float, Field(gt=-1, lt=1)] | None = Field(
+        default=None,
+        description="interest a year that makes allocation.limits.cash an asset without prices; null: it has prices",
+    )
     in_plan: bool = Field(default=True, description="whether the plan counts rate, spreads, impact and borrow_rate")
 
     def in_words(self, rate: float) -> str:

@@ -99,7 +99,8 @@ class LimitsConfig(Section):
         default=None, description="net exposure Σw, cash left out: a number or {min: .., max: ..}; null: any"
     )
     cash: Ticker | None = Field(
-        default=None, description="ticker that is cash: its trades count neither as turnover nor as cost in the plan"
+        default=None,
+        description="ticker that is cash, with prices or by costs.cash_rate: its trades are neither turnover nor cost",
     )
     benchmark: BenchmarkConfig | None = Field(
         default=None,

@@ -76,6 +76,17 @@ class StudyConfig(PrintedResult, Section):
                 raise ValueError(f"costs.{key} and {elsewhere} are both set, and say the same: leave one of them out")
         return self
 
+    @model_validator(mode="after")
+    def _cash_named(self) -> Self:
+        """A rate makes cash, which has a name and no prices."""
+        cash = self.allocation.limits.cash
+        if self.costs.cash_rate is not None:
+            if cash is None:
+                raise ValueError("costs.cash_rate makes cash an asset: name it, allocation.limits.cash=CASH")
+            if cash in (self.data.tickers or ()):
+                raise ValueError(f"data.tickers names {cash}, which costs.cash_rate makes: leave out one of them")
+        return self
+
     # Where the file lies that it was read from: own parts are looked for there first.
     _home: Path | None = PrivateAttr(default=None)
 

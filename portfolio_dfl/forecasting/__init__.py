@@ -6,6 +6,7 @@ from portfolio_dfl.forecasting.build import PREDICTORS, PredictorSpec, build_pre
 from portfolio_dfl.forecasting.closed_form import fit_least_squares
 from portfolio_dfl.forecasting.ensemble import EnsemblePredictor
 from portfolio_dfl.forecasting.inputs import Inputs, InputsPredictor, takes_inputs
+from portfolio_dfl.forecasting.known import KnownReturn
 from portfolio_dfl.forecasting.linear import EWMAPredictor, LinearPredictor, MomentumPredictor
 from portfolio_dfl.forecasting.networks import (
     FeatureGRUPredictor,
@@ -31,6 +32,7 @@ __all__ = [
     "Inputs",
     "InputsPredictor",
     "JamesSteinPrior",
+    "KnownReturn",
     "LinearPredictor",
     "MLPPredictor",
     "MomentumPredictor",

@@ -27,6 +27,7 @@ from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.execution.parts import find_part
 from portfolio_dfl.forecasting import linear, networks, pooled
 from portfolio_dfl.forecasting.inputs import Inputs, InputsPredictor, takes_inputs
+from portfolio_dfl.forecasting.known import KnownReturn
 from portfolio_dfl.forecasting.priors import PriorSpec
 from portfolio_dfl.forecasting.scaling import ScaledPredictor
 from portfolio_dfl.scalars import require_whole
@@ -68,6 +69,8 @@ class PredictorSpec:
         What the predictor's forecasts are added to; nothing by default.
     ensemble : int
         Predictors that are trained apart, from different seeds; the forecast is their mean.
+    known : KnownReturn, optional
+        An asset that the predictor leaves out, for its return is known.
     """
 
     factory: str | PredictorFactory = "linear"
@@ -75,6 +78,7 @@ class PredictorSpec:
     scaled: bool = True
     prior: PriorSpec = field(default_factory=PriorSpec)
     ensemble: int = 1
+    known: KnownReturn | None = None
 
     def __post_init__(self) -> None:
         require_whole(TrainingError, "ensemble", self.ensemble, 1)
@@ -114,7 +118,8 @@ class PredictorSpec:
         name = self.factory if isinstance(self.factory, str) else _qualified_name(self.factory)
         options = ", ".join(f"{key}={value!r}" for key, value in sorted(self.options.items()))
         several = f" of {self.ensemble}" if self.ensemble > 1 else ""
-        return f"{name}({options}){' scaled' if self.scaled else ''}{self.prior.describe()}{several}"
+        beside = "" if self.known is None else f" beside {self.known!r}"
+        return f"{name}({options}){' scaled' if self.scaled else ''}{self.prior.describe()}{several}{beside}"
 
 
 def build_predictor(

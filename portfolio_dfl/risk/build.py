@@ -21,6 +21,7 @@ from portfolio_dfl.risk.covariance import (
     WindowEstimator,
 )
 from portfolio_dfl.risk.factor_models import StatisticalFactors
+from portfolio_dfl.risk.riskless import BesideRiskless
 from portfolio_dfl.risk.shrinkage import OAS, LedoitWolf
 
 __all__ = ["COVARIANCES", "OwnCovariance", "build_covariance", "try_covariance"]
@@ -82,7 +83,9 @@ def try_covariance(estimator: CovarianceEstimator, n_assets: int) -> None:
     DataError
         If it fails, or its answer is no covariance of them.
     """
-    if isinstance(estimator, OwnCovariance):
+    if isinstance(estimator, BesideRiskless):
+        try_covariance(estimator.estimator, n_assets - 1)
+    elif isinstance(estimator, OwnCovariance):
         estimator(0.01 * np.random.default_rng(0).standard_normal((estimator.window, n_assets)))
 
 

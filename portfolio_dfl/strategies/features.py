@@ -14,6 +14,7 @@ from portfolio_dfl.config.features import FeatureConfig
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import ConfigError, DataError
+from portfolio_dfl.strategies.cash import without_cash
 
 if TYPE_CHECKING:
     from portfolio_dfl.data.features import FeatureSet, FeatureTable
@@ -76,7 +77,7 @@ def build_features(config: StudyConfig, tickers: Sequence[str], given: Tables | 
         return None
     return FeatureSet(
         tuple(
-            _feature(name, section, tuple(tickers), (given or {}).get(name))
+            _feature(name, section, tuple(without_cash(config, tickers)), (given or {}).get(name))
             for name, section in config.features.items()
         )
     )

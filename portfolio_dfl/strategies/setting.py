@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.strategies.cash import known_cash, without_cash
 from portfolio_dfl.strategies.limits import build_limits, starting_weights
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class StrategySetting:
         Arguments of own strategies by name.
     given_policies : mapping of str to bytes
         Policies that were given in Python, see :func:`~portfolio_dfl.strategies.own.freeze_policies`.
+    riskless : int or None
+        Place of the cash that the study makes from a rate.
     """
 
     assets: tuple[str, ...]
@@ -90,6 +93,7 @@ class StrategySetting:
     trained: TrainedSetting | None
     strategy_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     given_policies: Mapping[str, bytes] = field(default_factory=dict)
+    riskless: int | None = None
 
     @property
     def n_assets(self) -> int:
@@ -153,6 +157,7 @@ def resolve_setting(
     trained: bool,
     spreads: pd.DataFrame | None = None,
     features: FeatureSet | None = None,
+    periods_per_year: float | None = None,
 ) -> StrategySetting:
     """What a configuration says of its strategies, as the objects that it names.
 
@@ -167,6 +172,8 @@ def resolve_setting(
         Bid–ask spreads by date and ticker, where the configuration names a table of them.
     features : FeatureSet, optional
         What predictors see beside returns, see :func:`~portfolio_dfl.strategies.features.build_features`.
+    periods_per_year : float, optional
+        Rows a year, where the configuration does not say; 252 by default. Fees and interest of a stage follow from it.
 
     Raises
     ------
@@ -176,11 +183,11 @@ def resolve_setting(
     from portfolio_dfl.risk.build import try_covariance
 
     allocation = config.allocation
-    part = _trained(config, assets, features) if trained else None
+    costs = build_costs(config, spreads, periods_per_year)
+    part = _trained(config, assets, features, costs.stage_years) if trained else None
     limits = build_limits(allocation, assets)
-    covariance = build_estimator(config)
+    covariance, cash = build_estimator(config, assets), known_cash(config)
     try_covariance(covariance, len(assets))
-    costs = build_costs(config, spreads)
     costs.check(assets)
     return StrategySetting(
         assets=tuple(assets),
@@ -199,13 +206,16 @@ def resolve_setting(
         two_stage_method=config.training.two_stage,
         trained=part,
         strategy_options=config.backtest.strategy_options,
+        riskless=None if cash is None else list(assets).index(cash),
     )
 
 
-def _trained(config: StudyConfig, assets: Sequence[str], features: FeatureSet | None) -> TrainedSetting:
+def _trained(
+    config: StudyConfig, assets: Sequence[str], features: FeatureSet | None, stage_years: float
+) -> TrainedSetting:
     from dxpp_core import find_solver
     from portfolio_dfl.allocation.smoothing import Smoothing
-    from portfolio_dfl.forecasting import PredictorSpec, PriorSpec
+    from portfolio_dfl.forecasting import KnownReturn, PredictorSpec, PriorSpec
     from portfolio_dfl.training.losses import build_loss
     from portfolio_dfl.training.settings import TrainingSettings
 
@@ -228,13 +238,18 @@ def _trained(config: StudyConfig, assets: Sequence[str], features: FeatureSet | 
         smoothing=smoothed if training.gradient == "smoothed" else None,
         smoothing_schedule=smoothing.schedule,
     )
+    cash, rate, stage = known_cash(config), config.costs.cash_rate, config.allocation.stage
+    known = None
+    if cash is not None and rate is not None:
+        known = KnownReturn(list(assets).index(cash), (1.0 + rate * stage_years / stage) ** stage - 1.0)
     return TrainedSetting(
         predictor=PredictorSpec(
             forecasting.predictor,
             forecasting.options,
             forecasting.scaled,
-            PriorSpec(forecasting.prior, forecasting.prior_options).of_assets(assets),
+            PriorSpec(forecasting.prior, forecasting.prior_options).of_assets(without_cash(config, assets)),
             forecasting.ensemble,
+            known,
         ),
         features=features,
         samples=training.samples,
@@ -245,11 +260,13 @@ def _trained(config: StudyConfig, assets: Sequence[str], features: FeatureSet | 
     )
 
 
-def build_costs(config: StudyConfig, spreads: pd.DataFrame | None = None) -> Costs:
+def build_costs(
+    config: StudyConfig, spreads: pd.DataFrame | None = None, periods_per_year: float | None = None
+) -> Costs:
     """What trading and holding cost, in the plan and in the books; ``spreads`` are the table that it names.
 
     The plan's stages are ``allocation.stage`` rows of the prices long, of which ``evaluation.periods_per_year``, or
-    else 252, are a year.
+    else ``periods_per_year``, or else 252, are a year.
     """
     from portfolio_dfl.allocation.costs import Costs
 
@@ -264,19 +281,21 @@ def build_costs(config: StudyConfig, spreads: pd.DataFrame | None = None) -> Cos
         borrow_rate=section.borrow_rate,
         in_plan=section.in_plan,
         cash=config.allocation.limits.cash,
-        stage_years=config.allocation.stage / (config.evaluation.periods_per_year or 252.0),
+        stage_years=config.allocation.stage / (config.evaluation.periods_per_year or periods_per_year or 252.0),
     )
 
 
-def build_estimator(config: StudyConfig) -> CovarianceEstimator:
-    """The covariance estimator that the configuration names."""
+def build_estimator(config: StudyConfig, assets: Sequence[str] = ()) -> CovarianceEstimator:
+    """The covariance estimator that the configuration names; cash at a known rate, if among the assets, has no risk."""
     from portfolio_dfl.risk.build import build_covariance
+    from portfolio_dfl.risk.riskless import BesideRiskless
 
-    section = config.covariance
-    return build_covariance(
+    section, cash = config.covariance, known_cash(config)
+    estimator = build_covariance(
         section.estimator,
         window=section.window,
         ridge=section.ridge,
         halflife=section.halflife,
         options=section.options,
     )
+    return estimator if cash is None else BesideRiskless(estimator, list(assets).index(cash))

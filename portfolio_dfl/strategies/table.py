@@ -257,7 +257,11 @@ def _risk_parity(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | N
 
     largest = 1.0 if setting.max_weight is None else setting.max_weight
     return RiskParity(
-        setting.covariance, turnover_limit=setting.first_turnover_limit, max_weight=largest, name=lane.label
+        setting.covariance,
+        turnover_limit=setting.first_turnover_limit,
+        max_weight=largest,
+        name=lane.label,
+        riskless=setting.riskless,
     )
 
 
@@ -292,6 +296,7 @@ def _inverse_volatility(setting: StrategySetting, lane: Lane, returns: pd.DataFr
         turnover_limit=setting.first_turnover_limit,
         max_weight=largest,
         name=lane.label,
+        riskless=setting.riskless,
     )
 
 

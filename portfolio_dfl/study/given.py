@@ -14,8 +14,8 @@ from portfolio_dfl.strategies.table import TABLE
 __all__ = ["with_given"]
 
 
-def with_given(config: StudyConfig, policies: Sequence[str], *, in_memory: bool) -> StudyConfig:
-    """The configuration of a study with such policies, and with prices in memory.
+def with_given(config: StudyConfig, policies: Sequence[str], *, prices: bool, spreads: bool) -> StudyConfig:
+    """The configuration of a study with such policies, and with prices or bid–ask spreads in memory.
 
     Raises
     ------
@@ -32,6 +32,5 @@ def with_given(config: StudyConfig, policies: Sequence[str], *, in_memory: bool)
         names = [f"{GIVEN}{key}" for key in policies]
         named = config.backtest.strategies
         texts.append(f"backtest.strategies={json.dumps([*named, *(name for name in names if name not in named)])}")
-    if in_memory:
-        texts.append(f"data.source={IN_MEMORY}")
+    texts += [f"data.source={IN_MEMORY}"] * prices + [f"costs.spreads={IN_MEMORY}"] * spreads
     return config.override(texts) if texts else config

@@ -17,16 +17,16 @@ from portfolio_dfl.allocation.limits import Limits
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.panel import build_panel
 from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
-from portfolio_dfl.data.spreads import read_spreads
 from portfolio_dfl.data.tidy import as_day, tidy_prices
 from portfolio_dfl.errors import DataError, TrackingError
+from portfolio_dfl.strategies.cash import with_cash, without_cash
 from portfolio_dfl.strategies.features import Tables
 from portfolio_dfl.strategies.saved import decide, first_held, load_policy, saved_tickers
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.holdings import CASH, Holdings, HoldingsLike, parse_holdings, read_holdings
 from portfolio_dfl.study.orders import Orders, place_orders
 from portfolio_dfl.study.places import at_home
-from portfolio_dfl.study.span import rebalancing_of
+from portfolio_dfl.study.span import load_spreads, rebalancing_of
 from portfolio_dfl.tracking.mlflow_store import download_model
 from portfolio_dfl.wording import counted
 
@@ -229,7 +229,8 @@ def advise(
         )
     now = pd.Timestamp(today or dt.date.today())
     section = section.model_copy(update={"policies": {**section.policies, **(policies or {})}})
-    frame = _fresh_prices(section, prices, tickers, as_day(start or section.start, "start"), now)
+    priced = without_cash(config, tickers)
+    frame = with_cash(config, _fresh_prices(section, prices, priced, as_day(start or section.start, "start"), now))
     date = frame.index[-1]
     age = (now - date).days
     if age > max_age:
@@ -288,7 +289,7 @@ def _fresh_spreads(
     if spreads is None and (known is None or not Path(known).is_file()):
         return None
     fresh = known if spreads is None else spreads
-    return None if fresh is None else read_spreads(fresh, tickers, calendar=config.data.calendar)
+    return load_spreads(config, tickers, fresh)
 
 
 def _fresh_tables(config: StudyConfig, given: Tables | None) -> Tables:

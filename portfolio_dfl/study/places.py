@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.data.local_sources import IN_MEMORY
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.strategies.groups import with_groups_read
 from portfolio_dfl.tracking.places import holds_run, holds_store
@@ -43,7 +44,7 @@ def located(config: StudyConfig) -> StudyConfig:
         folder=_absolute(folder),
         source=source if place is None else os.fspath(_absolute(place)),
         uri=uri if uri is None else _absolute_uri(uri),
-        spreads=spreads if spreads is None else os.fspath(_absolute(Path(spreads))),
+        spreads=spreads if spreads in (None, IN_MEMORY) else os.fspath(_absolute(Path(spreads))),
         features={
             name: None if section.source is None else os.fspath(_absolute(Path(section.source)))
             for name, section in config.features.items()

@@ -161,7 +161,10 @@ def resolve_plan(
     features = build_features(config, list(panel.tickers), tables) if trained else None
     span = decision_span(config, returns, features)
     spreads = load_spreads(config, panel.tickers) if spreads is None else spreads
-    setting = resolve_setting(config, list(panel.tickers), trained=trained, spreads=spreads, features=features)
+    yearly = periods_per_year(config, returns)
+    setting = resolve_setting(
+        config, list(panel.tickers), trained=trained, spreads=spreads, features=features, periods_per_year=yearly
+    )
     _require_spreads(config, setting, returns, span, trained=trained)
     setting = replace(setting, given_policies=dict(given or {}))
     _try_own_strategies(config, setting, paths)
@@ -180,7 +183,7 @@ def resolve_plan(
         retrain_every=config.training.retrain_every,
         ledger=rule,
         evaluation=config.evaluation,
-        periods_per_year=periods_per_year(config, returns),
+        periods_per_year=yearly,
         execution=config.execution if execution is None else execution,
         sources=sources or OwnSources({}, {}),
         originals=find_replicates(policies, returns.loc[: span.dates[0]]),
@@ -200,7 +203,7 @@ def _require_features(policies: Mapping[Lane, PredictOptimisePolicy], first: pd.
     for policy in list(policies.values())[:1]:
         if policy.features is not None:
             needed = policy.days_of_features(first) + len(last) - len(first)
-            policy.features.rows(last, needed)
+            policy.features.rows(policy.forecast_assets(last), needed)
 
 
 def _try_own_strategies(config: StudyConfig, setting: StrategySetting, paths: Sequence[Lane]) -> None:

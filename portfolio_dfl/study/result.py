@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.report.gallery import Gallery
 from portfolio_dfl.report.looks import looks_of
 from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
+from portfolio_dfl.strategies.cash import cash_remark
 from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.frames import Frames
@@ -194,10 +197,12 @@ class StudyResult:
         found = []
         if self.config.data.source.startswith("synthetic"):
             found.append("Synthetic prices: made up by a known rule, not a market.")
+        if cash_remark(self.config):
+            found.append(cash_remark(self.config))
         if self.limits_note:
             found.append(self.limits_note)
         assets = list(next(iter(self.ledgers.values())).trades.columns)
-        found += limit_remarks(self.config.allocation, self.lanes, self.ledgers, assets)
+        found += limit_remarks(self.config.allocation, self.lanes, self.ledgers, assets, self._covariances)
         days = next(iter(self.ledgers.values())).daily.index
         remark = frequency_remark(self.config, days, self.covariances.index, self.period)
         found += [remark] if remark else []
@@ -217,6 +222,25 @@ class StudyResult:
         for _, lost in self.failures[self.failures["what"] == "metric"].iterrows():
             found.append(f"A metric of {lost['strategy']} could not be computed: {lost['message']}.")
         return found
+
+    @cached_property
+    def _covariances(self) -> Callable[[pd.Timestamp], NDArray[np.float64] | None]:
+        """Covariance of a stage that plans saw on the day before, by the day that opens with their trades."""
+        from portfolio_dfl.data.panel import PricePanel
+        from portfolio_dfl.strategies.setting import build_estimator
+
+        try:
+            returns = PricePanel(RunFolder(self.folder).prices()).returns
+        except (TrackingError, OSError):
+            return lambda date: None
+        estimate = build_estimator(self.config, list(returns.columns))
+
+        def before(date: pd.Timestamp) -> NDArray[np.float64] | None:
+            known = returns.to_numpy(dtype=np.float64)[: int(returns.index.searchsorted(date))]
+            covariance: NDArray[np.float64] = estimate(known[-estimate.window :]) * self.config.allocation.stage
+            return covariance
+
+        return before
 
     @property
     def seeds(self) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from portfolio_dfl.study.given import with_given
 from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import StudyPlan, resolve_plan
 from portfolio_dfl.study.result import StudyResult
-from portfolio_dfl.study.span import load_panel
+from portfolio_dfl.study.span import load_panel, load_spreads
 from portfolio_dfl.study.stages import Progress, evaluate, record, train, walk
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.tracking.places import StoreError, written
@@ -77,6 +77,7 @@ def run_study(
     *,
     prices: pd.DataFrame | None = None,
     features: Tables | None = None,
+    spreads: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **sections: Any,
@@ -94,6 +95,8 @@ def run_study(
         Tables of features by name, as frames or as what
         :func:`~portfolio_dfl.data.features.reading.feature_table` gives; they take the place of files, and the
         configuration says the rest of them.
+    spreads : DataFrame, optional
+        Bid–ask spreads by date, a column a ticker, in place of ``costs.spreads``; kept with the run.
     strategies : mapping of str to policy, optional
         Policies of your own beside the strategies of the configuration, each under the name that it has in tables: an
         object with ``decide(history, held)`` and optionally ``fit(history)``, see :class:`~portfolio_dfl.Policy`, or
@@ -108,7 +111,7 @@ def run_study(
     PortfolioError
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
-    plan = _prepared(StudyConfig.of(config, **sections), prices, strategies, features)
+    plan = _prepared(StudyConfig.of(config, **sections), prices, strategies, features, spreads)
     return _complete(plan, _begin(plan), progress)
 
 
@@ -117,6 +120,7 @@ def train_study(
     *,
     prices: pd.DataFrame | None = None,
     features: Tables | None = None,
+    spreads: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **sections: Any,
@@ -125,7 +129,7 @@ def train_study(
 
     Parameters and errors as :func:`run_study`.
     """
-    plan = _prepared(StudyConfig.of(config, **sections), prices, strategies, features)
+    plan = _prepared(StudyConfig.of(config, **sections), prices, strategies, features, spreads)
     folder, execution = _begin(plan), plan.execution
     with _tracked(plan, folder) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(plan, folder, children, progress or _silent)
@@ -137,6 +141,7 @@ def compare_study(
     *,
     prices: pd.DataFrame | None = None,
     features: Tables | None = None,
+    spreads: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **sections: Any,
@@ -150,7 +155,9 @@ def compare_study(
     compared = [name for name, entry in TABLE.items() if entry.compared or name in named]
     every = [*compared, *(name for name in named if name not in TABLE)]
     changed = study.override([f"backtest.strategies={json.dumps(every)}"])
-    return run_study(changed, prices=prices, features=features, strategies=strategies, progress=progress)
+    return run_study(
+        changed, prices=prices, features=features, spreads=spreads, strategies=strategies, progress=progress
+    )
 
 
 def resume_study(
@@ -207,14 +214,16 @@ def _prepared(
     prices: pd.DataFrame | None,
     strategies: Mapping[str, Any] | None,
     features: Tables | None,
+    spreads: pd.DataFrame | None,
 ) -> StudyPlan:
     """The plan of a study that begins here, with what it is given in Python beside its configuration."""
     given = freeze_policies(strategies or {})
-    config = located(with_given(config, list(given), in_memory=prices is not None))
+    config = located(with_given(config, list(given), prices=prices is not None, spreads=spreads is not None))
     modules = [name.partition(":")[0] for name in config.own_names()]
     sources = find_sources([*modules, *modules_of(strategies or {})], [] if config.home is None else [config.home])
-    panel = None if prices is None else load_panel(config, prices)
-    return resolve_plan(config, panel, tables=features, sources=sources, given=given)
+    panel = load_panel(config, prices)
+    table = None if spreads is None else load_spreads(config, panel.tickers, spreads)
+    return resolve_plan(config, panel, spreads=table, tables=features, sources=sources, given=given)
 
 
 def _begin(plan: StudyPlan) -> RunFolder:

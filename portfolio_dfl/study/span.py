@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.data.local_sources import IN_MEMORY
 from portfolio_dfl.errors import BacktestError, ConfigError, DataError
+from portfolio_dfl.strategies.cash import known_cash, with_cash, without_cash
 from portfolio_dfl.strategies.table import find_strategy
 from portfolio_dfl.wording import counted
 
@@ -46,7 +49,7 @@ def load_panel(config: StudyConfig, prices: pd.DataFrame | None = None) -> Price
     DataError
         If they cannot be read or used.
     """
-    from portfolio_dfl.data.panel import build_panel
+    from portfolio_dfl.data.panel import PricePanel, build_panel
     from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
 
     section = config.data
@@ -67,15 +70,27 @@ def load_panel(config: StudyConfig, prices: pd.DataFrame | None = None) -> Price
     )
     if len(panel.tickers) < 2:
         raise DataError(f"a portfolio needs at least two assets; {section.source} has {', '.join(panel.tickers)}")
-    return panel
+    return panel if known_cash(config) is None else PricePanel(with_cash(config, panel.prices), panel.report)
 
 
-def load_spreads(config: StudyConfig, tickers: Sequence[str]) -> pd.DataFrame | None:
-    """The table of bid–ask spreads that a configuration names; None where it names none."""
+def load_spreads(
+    config: StudyConfig, tickers: Sequence[str], given: str | os.PathLike[str] | pd.DataFrame | None = None
+) -> pd.DataFrame | None:
+    """The table of bid–ask spreads that a configuration names, or the one given; None without either.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read or used.
+    """
     from portfolio_dfl.data.spreads import read_spreads
 
-    source = config.costs.spreads
-    return None if source is None else read_spreads(source, list(tickers), calendar=config.data.calendar)
+    source = config.costs.spreads if given is None else given
+    if given is None and source == IN_MEMORY:
+        raise DataError(f"costs.spreads is {IN_MEMORY}: they were given in Python; give them again, or name a file")
+    cash = config.allocation.limits.cash
+    priced = [ticker for ticker in without_cash(config, tickers) if ticker != cash]
+    return None if source is None else read_spreads(source, priced, calendar=config.data.calendar)
 
 
 def rebalancing_of(config: StudyConfig) -> Rebalancing:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.execution.fan_out import fan_out
 from portfolio_dfl.strategies.saved import save_strategy
 from portfolio_dfl.strategies.table import Lane
@@ -177,7 +178,7 @@ def _record_model(
     place = folder.path / "strategies" / lane.slug
     save_strategy(
         place / "strategy",
-        config_yaml=result.config.to_yaml(),
+        config_yaml=_decided_with(result).to_yaml(),
         window_file=folder.window_file(newest),
         slug=lane.slug,
         tickers=tickers,
@@ -191,6 +192,14 @@ def _record_model(
     first = next(other for other in result.lanes if other.trained)
     if name is not None and lane == first:
         register_model(run, name)
+
+
+def _decided_with(result: StudyResult) -> StudyConfig:
+    """The configuration with the rows a year that fees and interest of a stage were counted by."""
+    costs = result.config.costs
+    if costs == type(costs)():
+        return result.config
+    return result.config.override(f"evaluation.periods_per_year={result.periods_per_year:.12g}")
 
 
 def _spread(

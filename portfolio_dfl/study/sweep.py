@@ -220,7 +220,14 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
         return float("nan")
     tuned = lanes([config.sweep.strategy], config.training.seeds)
     spreads = load_spreads(config, tickers)
-    setting = resolve_setting(config, tickers, trained=True, spreads=spreads, features=features)
+    setting = resolve_setting(
+        config,
+        tickers,
+        trained=True,
+        spreads=spreads,
+        features=features,
+        periods_per_year=periods_per_year(config, known),
+    )
     rule = LedgerRule.of(config, setting.costs)
     decisions = rebalancing_of(config).dates(pd.DatetimeIndex(known.index), start, end)
     scores = []
@@ -297,7 +304,14 @@ def _validation(
     tuned = lanes([config.sweep.strategy], config.training.seeds)
     tickers = list(returns.columns)
     spreads = load_spreads(config, tickers)
-    setting = resolve_setting(config, tickers, trained=True, spreads=spreads, features=features)
+    setting = resolve_setting(
+        config,
+        tickers,
+        trained=True,
+        spreads=spreads,
+        features=features,
+        periods_per_year=periods_per_year(config, known),
+    )
     if spreads is not None:  # trials that learn from earlier ones say so themselves
         setting.costs.spreads_on(pd.DatetimeIndex(known.index[begin : last + 2]), tickers)
     build_trained_policy(setting, tuned[0])  # or no trial could be judged

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
 from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.errors import TrainingError
-from portfolio_dfl.forecasting import Inputs, Prior
+from portfolio_dfl.forecasting import Inputs, KnownReturn, Prior
 from portfolio_dfl.training.samples import Samples
 
 __all__ = ["DecisionBook", "DecisionModel", "Outcome"]
@@ -33,6 +33,8 @@ class DecisionModel(nn.Module):
         none by default.
     prior : Prior, optional
         What the predictor's forecasts are added to; nothing by default.
+    known : KnownReturn, optional
+        An asset whose return is known: predictor and prior are of the others.
     """
 
     def __init__(
@@ -41,27 +43,37 @@ class DecisionModel(nn.Module):
         layer: MultiPeriodMeanVariance,
         covariance_scaling: nn.Module | None = None,
         prior: Prior | None = None,
+        known: KnownReturn | None = None,
     ) -> None:
         super().__init__()
         self.predictor = predictor
         self.layer = layer
         self.covariance_scaling = covariance_scaling if covariance_scaling is not None else nn.Identity()
         self.prior = prior
+        self.known = known
         self.risk_aversion = float(torch.as_tensor(layer.risk_aversion).detach())
 
     def forecast(self, features: Tensor | Inputs, covariance: Tensor | None = None) -> Tensor:
         """Expected returns [B, H, N] from features [B, lookback, N], or `Inputs`; a prior sees the covariance too."""
-        forecasts: Tensor = self.predictor(features)
-        return forecasts if self.prior is None else forecasts + self.expected(features, covariance)
+        forecasts: Tensor = self.predictor(self.seen(features))
+        if self.prior is not None:
+            forecasts = forecasts + self.expected(features, covariance)
+        return forecasts if self.known is None else self.known.among(forecasts)
+
+    def seen(self, features: Tensor | Inputs) -> Tensor | Inputs:
+        """What the predictor sees: features without an asset whose return is known."""
+        return features if self.known is None else self.known.others(features)
 
     def expected(self, features: Tensor | Inputs, covariance: Tensor | None) -> Tensor:
-        """What the prior says of returns, [B, 1, N]; zeros without one."""
-        returns = Inputs.of(features).returns
+        """What the prior says of returns, [B, 1, N], without an asset whose return is known; zeros without one."""
+        returns = Inputs.of(self.seen(features)).returns
         if self.prior is None:
             return torch.zeros_like(returns[:, :1])
         if covariance is None:
             raise TrainingError("a forecast with a prior needs the covariance of the decision")
-        expected: Tensor = self.prior(returns, self.covariance_scaling(covariance), self.risk_aversion)
+        scaled = self.covariance_scaling(covariance)
+        of_seen = scaled if self.known is None else self.known.of_others(scaled)
+        expected: Tensor = self.prior(returns, of_seen, self.risk_aversion)
         return expected
 
     def plan(

@@ -207,7 +207,7 @@ class PredictOptimisePolicy:
         path = covariance_path(recent, self.covariance)
         rows = None
         if self.features is not None:
-            rows = self.features.rows(history, self.days_of_features(history))
+            rows = self.features.rows(self.forecast_assets(history), self.days_of_features(history))
         samples = build_samples(
             recent,
             lookback=self.lookback,
@@ -233,6 +233,11 @@ class PredictOptimisePolicy:
         """The settings, their loss told what the books charge if it asks."""
         loss = charged_by_books(self.settings.loss, self.costs, list(history.columns))
         return self.settings if loss is self.settings.loss else replace(self.settings, loss=loss)
+
+    def forecast_assets(self, history: pd.DataFrame) -> pd.DataFrame:
+        """The returns of assets that are forecast: without one that is known beforehand."""
+        known = self.predictor.known
+        return history if known is None else history.drop(columns=history.columns[known.place])
 
     def _cost(self, dates: pd.DatetimeIndex, history: pd.DataFrame) -> torch.Tensor | None:
         """Cost of a unit traded at each of these dates [B, N], where it is another on each."""
@@ -288,7 +293,7 @@ class PredictOptimisePolicy:
             raise TrainingError(f"a decision needs {self.returns_to_decide} returns, there are {len(values)}")
         features: Tensor | Inputs = torch.from_numpy(values[-self.lookback :].copy()).unsqueeze(0)
         if self.features is not None:
-            known = self.features.rows(history, self.lookback)
+            known = self.features.rows(self.forecast_assets(history), self.lookback)
             features = Inputs(
                 Inputs.of(features).returns, *(torch.from_numpy(part.copy()).unsqueeze(0) for part in known)
             )

@@ -256,8 +256,10 @@ def build_model(
     if risk_scaling and predictor.ensemble > 1:
         raise TrainingError("risk_scaling learns one scale and an ensemble has several: use one of the two")
     scaling = LearnedCovarianceScaling(n_assets) if risk_scaling else None
-    forecasting = predictor.build(n_assets, lookback, horizon, stage, n_dated=n_dated, n_by_asset=n_by_asset)
-    return DecisionModel(forecasting, layer, scaling, predictor.prior.build(n_assets, lookback, stage))
+    forecast = n_assets - (predictor.known is not None)
+    forecasting = predictor.build(forecast, lookback, horizon, stage, n_dated=n_dated, n_by_asset=n_by_asset)
+    prior = predictor.prior.build(forecast, lookback, stage)
+    return DecisionModel(forecasting, layer, scaling, prior, predictor.known)
 
 
 def load_state(model: DecisionModel, state: Mapping[str, Tensor]) -> None:
@@ -270,18 +272,18 @@ def load_state(model: DecisionModel, state: Mapping[str, Tensor]) -> None:
 
 def _start(model: DecisionModel, task: WindowTask, training: Samples) -> None:
     """Initial values and scales, from the training samples alone."""
-    settings, predictor = task.settings, model.predictor
+    settings, predictor, inputs = task.settings, model.predictor, model.seen(training.inputs)
     if task.initial_state is not None:
         load_state(model, task.initial_state)
     if isinstance(predictor, ScaledPredictor | InputsPredictor):
-        predictor.fit_scales(training.inputs)  # type: ignore[arg-type]
+        predictor.fit_scales(inputs)  # type: ignore[arg-type]
     closed_form = settings.method == "least_squares" or settings.initialise == "least_squares"
     if closed_form and (task.initial_state is None or settings.method == "least_squares"):
-        targets = training.future_returns
+        targets = training.future_returns if model.known is None else model.known.without(training.future_returns)
         if model.prior is not None:
             with torch.no_grad():
                 targets = targets - model.expected(training.inputs, training.covariance)
-        fit_least_squares(predictor, training.inputs, targets, ridge=settings.ridge)
+        fit_least_squares(predictor, inputs, targets, ridge=settings.ridge)
 
 
 def _state_of(model: DecisionModel) -> dict[str, Tensor]:

@@ -52,6 +52,18 @@ def test_the_books_charge_what_the_section_says(done: StudyResult) -> None:
     assert "1 to 3 bp by asset, half the bid-ask spread" in str(done)
 
 
+def test_spreads_may_be_a_frame_in_python(done: StudyResult, folder: Path) -> None:
+    spreads = pd.read_parquet(done.folder / "spreads.parquet")
+    quick = "backtest.strategies=[equal_weight]"
+    config = brief(folder / "runs", RATES, "costs.fixed=0.00001", quick, "evaluation.reference=equal_weight")
+    result = run_study(config, spreads=spreads)
+    assert result.ledgers["Equal weight"].daily.equals(done.ledgers["Equal weight"].daily)
+    assert "half the bid-ask spread" in str(result)
+    assert resume_study(result.folder).metrics.equals(result.metrics)
+    with pytest.raises(DataError, match="they were given in Python; give them again"):
+        run_study(result.config)
+
+
 def test_a_finished_study_is_read_with_its_costs(done: StudyResult) -> None:
     again = load_result(done.folder)
     for label, book in done.ledgers.items():
