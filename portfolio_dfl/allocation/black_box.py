@@ -50,7 +50,7 @@ def solve(
         element = int(error.batch_element[0])
         limit = turnover.detach()[element if turnover.shape[0] > 1 else 0, 0]
         reason = explain_unreachable(limits, previous.detach()[element].numpy(), float(limit))
-        raise AllocationError(f"{name_element(element, dates)}: {reason or error}") from error
+        raise AllocationError(f"{name_element(element, dates)}: {reason or _said(error, element)}") from error
     weights = found.x[:, : H * N].reshape(B, H, N)
     plain = weights.detach().numpy()
     before = np.concatenate([previous.detach().numpy()[:, None, :], plain[:, :-1]], axis=1)
@@ -71,3 +71,8 @@ def solve(
         iterations=found.iterations.numpy().reshape(B),
         warm_hits=np.zeros(B, dtype=np.bool_),
     )
+
+
+def _said(error: Exception, element: int) -> str:
+    """The error's message without the number of the batch element, which has a name here."""
+    return str(error).removeprefix(f"batch element {element}: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -81,7 +82,8 @@ def roll(
     target, drifted by the returns since. Between decision dates nothing is traded. On the first of them and every
     ``retrain_every`` of them after it, ``fit`` comes first. An allocation or training that fails
     (``AllocationError``, ``TrainingError``, weights that are not finite) holds what is held, is handed to
-    ``on_decision`` and does not stop the walk; any other error does.
+    ``on_decision`` and does not stop the walk; any other error does. Without ``on_decision`` a warning tells how many
+    failed, and why the first did.
 
     Parameters
     ----------
@@ -135,6 +137,7 @@ def roll(
     values = returns.to_numpy(dtype=np.float64)
     rows = np.empty((len(places), n_assets))
     position, pending = held, None
+    lost: list[Decision] = []
     for today in range(places[0], places[-1] + 1):
         held = position if today == places[0] else drift_weights(position, values[today])
         if pending is not None:
@@ -146,12 +149,20 @@ def roll(
         decision = _decide(policy, returns.iloc[: today + 1], held, refit=count % retrain_every == 0)
         if on_decision is not None:
             on_decision(decision)
+        elif decision.failed:
+            lost.append(decision)
         order = None if decision.target is decision.held else decision.target
         if lag == 0:
             position = rows[count] = decision.target
         else:
             position, pending = held, order
             rows[count] = np.nan if order is None else order
+    if lost:
+        warnings.warn(
+            f"{len(lost)} of {len(rows)} decisions of {policy.name} failed and held what was held, the first on "
+            f"{lost[0].date.date()}: {lost[0].message}",
+            stacklevel=2,
+        )
     return pd.DataFrame(rows, index=decided, columns=returns.columns)
 
 

@@ -63,8 +63,9 @@ def _lead(result: StudyResult) -> str:
         text = (
             f"After costs, 1 became between {worst[0]:.3f} ({worst[1]}) and {best[0]:.3f} ({best[1]}). "
         ) + _main_outcome(result)
-    told = [remark for remark in result.remarks if not remark.startswith("Synthetic")]  # a banner says that
-    return " ".join([text.rstrip(), *told])
+    first, all_told = result.gradient_remarks, result.remarks
+    told = [remark for remark in all_told[len(first) :] if not remark.startswith("Synthetic")]  # a banner says that
+    return " ".join([*first, text.rstrip(), *told])
 
 
 def _main_outcome(result: StudyResult) -> str:

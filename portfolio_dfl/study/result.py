@@ -25,6 +25,7 @@ from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.frames import Frames
 from portfolio_dfl.study.frequency import frequency_remark
+from portfolio_dfl.study.health import gradient_remarks
 from portfolio_dfl.study.obedience import limit_remarks
 from portfolio_dfl.study.replicates import replicate_remarks
 from portfolio_dfl.tracking.mlflow_store import moved_along, recorded_at
@@ -192,9 +193,14 @@ class StudyResult:
         )
 
     @property
+    def gradient_remarks(self) -> list[str]:
+        """A sentence for each strategy with trainings that most samples taught nothing; nothing where all is well."""
+        return gradient_remarks(self.windows)
+
+    @property
     def remarks(self) -> list[str]:
         """What a reader of the numbers must know beside them, a sentence each: all that did not go as it should."""
-        found = []
+        found = list(self.gradient_remarks)
         if self.config.data.source.startswith("synthetic"):
             found.append("Synthetic prices: made up by a known rule, not a market.")
         if cash_remark(self.config):
@@ -290,11 +296,12 @@ class StudyResult:
             f"after costs of {self.config.costs.in_words(self.config.backtest.cost_rate)}, annualised by "
             f"{self.periods_per_year:g} "
             "rows a year",
+            *self.gradient_remarks,
             "",
             metrics_text(self.metrics),
             "",
         ]
-        lines += self.remarks
+        lines += self.remarks[len(self.gradient_remarks) :]
         lines += [f"report  {self.report}", f"MLflow  {self.store}", f"run     {self.folder}"]
         return "\n".join(lines)
 

@@ -26,6 +26,7 @@ from portfolio_dfl.strategies.own import freeze_policies, modules_of
 from portfolio_dfl.strategies.table import TABLE, Lane
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.given import with_given
+from portfolio_dfl.study.health import failure_summary
 from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import StudyPlan, resolve_plan
 from portfolio_dfl.study.result import StudyResult
@@ -66,8 +67,8 @@ class TrainedStudy(PrintedResult):
     def __str__(self) -> str:
         lines = []
         for label, windows in self.windows.items():
-            failed = sum(window.failed for window in windows)
-            lines.append(f"{label}: {counted(len(windows), 'window')} trained, {failed} failed")
+            trained = f"{label}: {counted(len(windows), 'window')} trained"
+            lines.append(f"{trained}, {failure_summary(windows) or '0 failed'}")
         reference = RunFolder(self.folder).reference
         return "\n".join([*lines, f"run  {self.folder}", f"next: portfolio-dfl backtest {reference}"])
 

@@ -13,6 +13,7 @@ from portfolio_dfl.strategies.saved import save_strategy
 from portfolio_dfl.strategies.table import Lane
 from portfolio_dfl.strategies.walk import JUDGED_LATER, Walk, WalkTask, take_walk, window_metrics
 from portfolio_dfl.study.folder import RunFolder
+from portfolio_dfl.study.health import stop_if_all_fail
 from portfolio_dfl.study.judgement import judge
 from portfolio_dfl.study.page import write_study_report
 from portfolio_dfl.study.plan import StudyPlan
@@ -55,6 +56,8 @@ def train(plan: StudyPlan, folder: RunFolder, children: Mapping[Lane, TrackedRun
             children[lane].log_metrics(window_metrics(window), step=number)
             logged[lane].add(number)
         show("Training windows", len(outcome), len(trained) * len(dates))
+        if window.failed:
+            stop_if_all_fail(outcome, lane)
 
     numbered = list(enumerate(dates))
     for together in [[pair] for pair in numbered] if one_after_another else [numbered]:

@@ -233,7 +233,17 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
     scores = []
     for lane in tuned:
         task = WalkTask(setting, lane, known, start, end, config.training.retrain_every, rule.lag, decisions=decisions)
-        book = rule.keep(take_walk(task).targets, known, start=setting.start)
+        walked = take_walk(task)
+        if len(walked.failures):
+            first = walked.failures.iloc[0]
+            logging.getLogger(__name__).warning(
+                "of a trial's %s decisions and trainings %s failed and held what was held, the first on %s: %s",
+                len(decisions) + len(range(0, len(decisions), config.training.retrain_every)),
+                len(walked.failures),
+                first["date"].date(),
+                first["message"],
+            )
+        book = rule.keep(walked.targets, known, start=setting.start)
         measures = performance(
             book,
             periods_per_year=periods_per_year(config, known),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from skfolio.optimization import BaseOptimization
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
@@ -23,6 +25,7 @@ from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
 from portfolio_dfl.training.losses import Loss, build_loss
 from portfolio_dfl.training.policies import PredictOptimisePolicy
 from portfolio_dfl.training.settings import TrainingSettings
+from portfolio_dfl.training.starving import starving_warning
 from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = ["DecisionFocusedPortfolio"]
@@ -239,6 +242,9 @@ class DecisionFocusedPortfolio(BaseOptimization):
         if decided is None:
             raise TrainingError("the trained window places no orders")
         self.window_: TrainedWindow = self.policy_.windows[-1]
+        starving = starving_warning(self.window_.health)
+        if starving:
+            warnings.warn(starving, ConvergenceWarning, stacklevel=2)
         self.expected_returns_: NDArray[np.float64] = self.policy_.forecasts[history.index[-1]]
         self.weights_ = decided
         return self

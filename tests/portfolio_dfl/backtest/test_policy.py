@@ -189,3 +189,9 @@ def test_settings_that_make_no_sense_are_refused(market, settings, what):
 def test_unsorted_dates_are_refused(market):
     with pytest.raises(BacktestError, match="strictly increasing"):
         roll(Diary(), market.iloc[::-1])
+
+
+def test_failures_that_nobody_collects_are_warned_of(market):
+    failing = Failing(on=market.index[20], with_error=AllocationError("no way"))
+    with pytest.warns(UserWarning, match=r"1 of \d+ decisions of diary failed and held what was held, .*: no way"):
+        roll(failing, market, start=market.index[18], end=market.index[30])

@@ -22,7 +22,7 @@ from portfolio_dfl.backtest.deflation import deflated_sharpe
 from portfolio_dfl.backtest.regret import decision_regret
 from portfolio_dfl.config.study import load_config
 from portfolio_dfl.data.sources import EmbeddedSource
-from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError
+from portfolio_dfl.errors import ConfigError, DataError, PortfolioError, TrackingError, TrainingError
 from portfolio_dfl.risk import RollingCovariance, estimate_path
 from portfolio_dfl.strategies.setting import build_estimator
 from portfolio_dfl.strategies.table import TABLE
@@ -338,18 +338,28 @@ def test_the_report_shows_the_scores_and_names_the_ceiling(compared: StudyResult
         assert part in page
 
 
-def test_a_failed_window_is_counted_and_shown(tmp_path: Path) -> None:
-    names = "backtest.strategies=[decision_focused, buy_and_hold]"
-    result = run_study(small(tmp_path, names, "training.learning_rate=1e6"))
-    assert len(result.failed_windows) == 7
-    assert "7 of 7 retrainings failed" in str(result)
-    page = result.report.read_text()
-    assert "7 of 7 retrainings failed" in page
-    kept, buy = result.weights["Decision-focused"], result.weights["Buy and hold"]
-    pd.testing.assert_frame_equal(kept, buy, rtol=0, atol=1e-12)
-    for text in result.failed_windows["held"]:
-        assert text in page
-    assert result.failed_windows["held"].iloc[0] == ", ".join(f"{name} 20.0%" for name in kept)
+def test_a_failure_that_repeats_in_the_first_windows_stops_the_study_with_one_reason(tmp_path: Path) -> None:
+    done: list[int] = []
+    config = small(tmp_path, "backtest.strategies=[decision_focused, buy_and_hold]", "training.learning_rate=1e6")
+    with pytest.raises(TrainingError, match=r"first 3 trainings of Decision-focused, from 2018-06-01 on") as told:
+        run_study(config, progress=lambda stage, count, total: done.append(count))
+    assert max(done) == 3
+    assert str(told.value).count("training diverged") == 1
+
+
+def test_limits_that_training_cannot_meet_stop_the_study_naming_limit_and_date_once(tmp_path: Path) -> None:
+    config = small(
+        tmp_path,
+        "backtest.strategies=[decision_focused]",
+        "allocation.max_weight=0.2001",  # which prices leave at once
+        "allocation.turnover_limit=1e-4",
+    )
+    with pytest.raises(TrainingError, match="first 3 trainings of Decision-focused") as told:
+        run_study(config)
+    message = str(told.value)
+    assert message.count("at most 0.2001") == 1
+    assert message.count("2018-04-") + message.count("2018-05-") == 1
+    assert "batch element" not in message
 
 
 def test_a_window_without_a_feasible_portfolio_is_shown_with_the_weights_held(tmp_path: Path) -> None:

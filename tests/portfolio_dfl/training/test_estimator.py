@@ -13,7 +13,7 @@ from skfolio import Portfolio
 from skfolio.model_selection import WalkForward, cross_val_predict
 from skfolio.pre_selection import DropCorrelated, SelectKExtremes
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -294,3 +294,10 @@ def test_features_a_prior_and_an_ensemble_reach_the_estimator(returns: pd.DataFr
     assert fitted.weights_.sum() == pytest.approx(1.0)
     plain = clone(model).set_params(features=None, prior="zero", prior_options=None).fit(returns)
     assert not np.array_equal(fitted.expected_returns_, plain.expected_returns_)
+
+
+def test_a_training_without_gradients_is_warned_of(returns: pd.DataFrame) -> None:
+    # Costs beyond any gain: the plan stays where it is, whatever is forecast.
+    model = make_estimator(transaction_cost=0.5)
+    with pytest.warns(ConvergenceWarning, match=r"100% of the training samples had no gradient.*gradient: smoothed"):
+        model.fit(returns)
