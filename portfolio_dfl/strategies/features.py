@@ -90,15 +90,16 @@ def _feature(
     given: FeatureTable | pd.DataFrame | str | os.PathLike[str] | None,
 ) -> Feature:
     from portfolio_dfl.data.features import BuiltinFeature, FeatureTable, OwnFeature, feature_table, read_feature_file
-    from portfolio_dfl.execution.parts import find_part
+    from portfolio_dfl.execution.parts import build_part, find_part
 
     if (section.builtin is not None or section.function is not None) and given is not None:
         raise ConfigError(f"features: {name} is made from returns, and no table can be given for it")
     if section.builtin is not None:
         return BuiltinFeature(name, section.builtin, tickers, section.options, section.missing)
     if section.function is not None:
-        function = find_part("feature", section.function, {}, DataError)
-        return OwnFeature(name, function, tickers, section.options, section.reach, section.missing)
+        found = find_part("feature", section.function, {}, DataError)
+        function = build_part("feature", section.function, found, section.options, DataError, takes=["returns"])
+        return OwnFeature(name, function, tickers, reach=section.reach, missing=section.missing)
     if isinstance(given, FeatureTable):
         return replace(given, name=name, lag=section.lag or 0, max_age=section.max_age, missing=section.missing)
     origin = section.source if given is None else given

@@ -10,6 +10,7 @@ from portfolio_dfl.data.inspection import CheckReport, check_prices
 from portfolio_dfl.data.sources import open_source
 from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.strategies.features import Tables, build_features
+from portfolio_dfl.study.given import own_sources
 from portfolio_dfl.study.span import load_panel
 
 __all__ = ["StudyCheck", "check_study"]
@@ -61,6 +62,7 @@ def check_study(config: StudyLike, *, features: Tables | None = None) -> StudyCh
         If something cannot be read at all.
     """
     study = StudyConfig.of(config)
+    own_sources(study)
     section = study.data
     source = open_source(section.source, tickers=section.tickers, start=section.start, end=section.end)
     report = check_prices(

@@ -1,4 +1,4 @@
-"""What a study is given in Python beside its configuration, and how its configuration names that."""
+"""What a study is given beside its configuration: policies and prices in Python, and the sources of own parts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from portfolio_dfl.config.names import GIVEN, given_name
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.local_sources import IN_MEMORY
 from portfolio_dfl.errors import ConfigError
+from portfolio_dfl.execution.own_sources import OwnSources, find_sources
 from portfolio_dfl.strategies.table import TABLE
 
-__all__ = ["with_given"]
+__all__ = ["own_sources", "with_given"]
+
+
+def own_sources(config: StudyConfig, modules: Sequence[str] = ()) -> OwnSources:
+    """The sources of all parts that a configuration names, and of other modules, installed.
+
+    They are looked for beside the file of the configuration first.
+    """
+    named = [name.partition(":")[0] for name in config.own_names()]
+    return find_sources([*named, *modules], [] if config.home is None else [config.home])
 
 
 def with_given(config: StudyConfig, policies: Sequence[str], *, prices: bool, spreads: bool) -> StudyConfig:

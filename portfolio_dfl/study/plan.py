@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.data.panel import PricePanel
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
-__all__ = ["LedgerRule", "StudyPlan", "periods_per_year", "resolve_plan"]
+__all__ = ["LedgerRule", "StudyPlan", "periods_per_year", "resolve_plan", "try_own_losses"]
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def resolve_plan(
     _try_own_strategies(config, setting, paths)
     policies = {lane: build_trained_policy(setting, lane) for lane in paths if lane.trained}
     _require_features(policies, returns.loc[: span.dates[0]], returns.loc[: span.dates[-1]])
-    _try_own_losses(policies, returns.loc[: span.dates[0]])
+    try_own_losses(policies, returns.loc[: span.dates[0]])
     rule, metrics = LedgerRule.of(config, setting.costs), build_metrics(config)
     try_metrics(metrics, lambda: _held(rule, setting, returns.loc[: span.last_return], span))
     return StudyPlan(
@@ -219,7 +219,7 @@ def _try_own_strategies(config: StudyConfig, setting: StrategySetting, paths: Se
         )
 
 
-def _try_own_losses(policies: Mapping[Lane, PredictOptimisePolicy], history: pd.DataFrame) -> None:
+def try_own_losses(policies: Mapping[Lane, PredictOptimisePolicy], history: pd.DataFrame) -> None:
     """Ask losses of the user's own once, at the first retraining: one that does not fit is heard of now."""
     if not policies:
         return

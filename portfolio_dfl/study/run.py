@@ -18,14 +18,13 @@ from portfolio_dfl.data.panel import PricePanel
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
-from portfolio_dfl.execution.own_sources import find_sources
 from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.strategies.features import Tables
 from portfolio_dfl.strategies.own import freeze_policies, modules_of
 from portfolio_dfl.strategies.table import TABLE, Lane
 from portfolio_dfl.study.folder import RunFolder
-from portfolio_dfl.study.given import with_given
+from portfolio_dfl.study.given import own_sources, with_given
 from portfolio_dfl.study.health import failure_summary
 from portfolio_dfl.study.places import located
 from portfolio_dfl.study.plan import StudyPlan, resolve_plan
@@ -220,8 +219,7 @@ def _prepared(
     """The plan of a study that begins here, with what it is given in Python beside its configuration."""
     given = freeze_policies(strategies or {})
     config = located(with_given(config, list(given), prices=prices is not None, spreads=spreads is not None))
-    modules = [name.partition(":")[0] for name in config.own_names()]
-    sources = find_sources([*modules, *modules_of(strategies or {})], [] if config.home is None else [config.home])
+    sources = own_sources(config, modules_of(strategies or {}))
     panel = load_panel(config, prices)
     table = None if spreads is None else load_spreads(config, panel.tickers, spreads)
     return resolve_plan(config, panel, spreads=table, tables=features, sources=sources, given=given)

@@ -27,13 +27,14 @@ from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.execution.process import SharedChange, log_level
-from portfolio_dfl.strategies.features import build_features
+from portfolio_dfl.strategies.features import Tables, build_features, with_tables
 from portfolio_dfl.strategies.limits import build_limits
 from portfolio_dfl.strategies.setting import resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
+from portfolio_dfl.study.given import own_sources, with_given
 from portfolio_dfl.study.places import located
-from portfolio_dfl.study.plan import LedgerRule, periods_per_year
+from portfolio_dfl.study.plan import LedgerRule, periods_per_year, try_own_losses
 from portfolio_dfl.study.span import decision_span, first_decision, load_panel, load_spreads, rebalancing_of
 from portfolio_dfl.study.stages import Progress
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     import optuna
 
     from portfolio_dfl.data.features import FeatureSet
+    from portfolio_dfl.execution.own_sources import OwnSources
 
 # Configurations that are looked at before the first trial; each takes a millisecond.
 _MOST_CORNERS = 512
@@ -62,6 +64,7 @@ _FIXED = {
 # Keys that did not exist when earlier searches began: they are left out of a search's name where they say nothing.
 _NEWER = (
     "evaluation.periods_per_year",
+    "evaluation.metrics",
     "allocation.limits",
     "allocation.repair",
     "allocation.stage",
@@ -129,10 +132,18 @@ class SweepResult:
         )
 
 
-def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepResult:
+def run_sweep(
+    config: StudyLike | None = None,
+    *,
+    prices: pd.DataFrame | None = None,
+    features: Tables | None = None,
+    progress: Progress | None = None,
+    **sections: Any,
+) -> SweepResult:
     """Try configurations until ``sweep.trials`` have been judged; those from before an interruption count.
 
-    Parameters as of :func:`~portfolio_dfl.study.run.run_study`.
+    Parameters as of :func:`~portfolio_dfl.study.run.run_study`. Where parts are of the user's own, their sources are
+    kept beside the best configuration; a search whose sources changed is another one.
 
     Raises
     ------
@@ -144,18 +155,21 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
     """
     import optuna
 
-    asked = StudyConfig.of(config)
+    given = with_given(StudyConfig.of(config, **sections), [], prices=prices is not None, spreads=False)
+    asked = with_tables(given, features)
     config = located(asked)
+    sources = own_sources(config)
     section = config.sweep
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
     _require_searchable(section.space)
     variants = _variants(config)
-    known, start, end = _validation(config, variants)
+    known, start, end = _validation(config, variants, load_panel(config, prices).returns, features)
     judged = config.override(f"sweep.risk_aversion={judging_risk_aversion(config)!r}")
     folder = config.tracking.folder
     tickers = list(known.columns)
-    name = f"{config.name}-{_digest(asked, known, load_spreads(config, tickers), build_features(config, tickers))}"
+    tabled = build_features(config, tickers, features)
+    name = f"{config.name}-{_digest(asked, known, load_spreads(config, tickers), tabled, sources)}"
     store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
     tags = {"kind": "sweep", "sweep": name}
     with closed_on_signal(), _held(folder, name), _quiet:
@@ -177,7 +191,7 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
                 study.sampler = optuna.samplers.TPESampler(seed=int(seed))
                 trial = study.ask()
                 values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
-                score = validation_score(_changed(judged, values), known, start, end)
+                score = validation_score(_changed(judged, values), known, start, end, features)
                 with uninterrupted():
                     if np.isfinite(score):
                         study.tell(trial, score)
@@ -190,7 +204,12 @@ def run_sweep(config: StudyLike, *, progress: Progress | None = None) -> SweepRe
                     f"none of {section.trials} trials could be judged; look at sweep.space and sweep.days"
                 )
             _record(store, parent, study)
-    return _result(config, study, folder / f"{name}.yaml", start, end)
+    place = folder / name if sources else folder
+    with written(place):
+        place.mkdir(exist_ok=True)
+        if sources:
+            sources.save(place)
+    return _result(config, study, place / f"{name}.yaml", start, end)
 
 
 def judging_risk_aversion(config: StudyConfig) -> float:
@@ -199,7 +218,9 @@ def judging_risk_aversion(config: StudyConfig) -> float:
     return config.allocation.risk_aversion if own is None else own
 
 
-def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timestamp, end: pd.Timestamp) -> float:
+def validation_score(
+    config: StudyConfig, known: pd.DataFrame, start: pd.Timestamp, end: pd.Timestamp, tables: Tables | None = None
+) -> float:
     """Score of one configuration on the validation days, the mean over its seeds; NaN if it cannot be judged.
 
     A utility is taken at ``sweep.risk_aversion``, or at the configuration's own λ where that is not set.
@@ -211,11 +232,13 @@ def validation_score(config: StudyConfig, known: pd.DataFrame, start: pd.Timesta
         Returns up to the first test decision, and none after.
     start, end : Timestamp
         Span of the decision dates.
+    tables : mapping, optional
+        Tables of features in place of those that the configuration names.
     """
     from portfolio_dfl.backtest.evaluation import performance
 
     tickers = list(known.columns)
-    features = build_features(config, tickers)
+    features = build_features(config, tickers, tables)
     if int(known.index.searchsorted(start)) + 1 < first_decision(config, features):
         return float("nan")
     tuned = lanes([config.sweep.strategy], config.training.seeds)
@@ -290,11 +313,12 @@ def _few(choices: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 def _validation(
-    config: StudyConfig, variants: Sequence[StudyConfig]
+    config: StudyConfig, variants: Sequence[StudyConfig], returns: pd.DataFrame, tables: Tables | None
 ) -> tuple[pd.DataFrame, pd.Timestamp, pd.Timestamp]:
     """Returns known at the first test decision, and the first and last validation date."""
-    returns = load_panel(config).returns
-    features = build_features(config, list(returns.columns))
+    from portfolio_dfl.training.losses import build_loss
+
+    features = build_features(config, list(returns.columns), tables)
     first = decision_span(config, returns, features).dates[0]
     known = returns.loc[:first]
     periods_per_year(config, known)  # dates of no known rhythm are heard of before the first trial
@@ -324,9 +348,11 @@ def _validation(
     )
     if spreads is not None:  # trials that learn from earlier ones say so themselves
         setting.costs.spreads_on(pd.DatetimeIndex(known.index[begin : last + 2]), tickers)
-    build_trained_policy(setting, tuned[0])  # or no trial could be judged
+    policy = build_trained_policy(setting, tuned[0])  # or no trial could be judged
+    try_own_losses({tuned[0]: policy}, known.iloc[: begin + 1])
     for variant in variants:
-        build_limits(variant.allocation, list(returns.columns))
+        build_limits(variant.allocation, tickers)
+        build_loss(variant.training.loss, variant.training.loss_options)
     return known, known.index[begin], known.index[last]
 
 
@@ -421,8 +447,14 @@ def _result(
     return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path, judged_at, start, end)
 
 
-def _digest(config: StudyConfig, known: pd.DataFrame, spreads: pd.DataFrame | None, features: FeatureSet | None) -> str:
-    """What identifies a search: its returns and tables, and everything but how many trials it has and where it runs."""
+def _digest(
+    config: StudyConfig,
+    known: pd.DataFrame,
+    spreads: pd.DataFrame | None,
+    features: FeatureSet | None,
+    sources: OwnSources,
+) -> str:
+    """What identifies a search: its returns, tables and own parts, and all but how many trials it has and where."""
     decisive = config.override(["sweep.trials=1"])
     usual = StudyConfig()
     unset: dict[str, Any] = {key: True for key in ("costs", "features") if getattr(config, key) == getattr(usual, key)}
@@ -436,4 +468,5 @@ def _digest(config: StudyConfig, known: pd.DataFrame, spreads: pd.DataFrame | No
     tables = [known] if spreads is None else [known, spreads.loc[: known.index[-1]]]
     numbers = b"".join(pd.util.hash_pandas_object(table).to_numpy().tobytes() for table in tables)
     tabled = b"" if features is None else features.sha256.encode()
-    return hashlib.sha256(text.encode() + numbers + tabled).hexdigest()[:8]
+    own = b"".join(path.encode() + content for path, content in sorted(sources.files.items()))
+    return hashlib.sha256(text.encode() + numbers + tabled + own).hexdigest()[:8]

@@ -50,7 +50,9 @@ class DecisionFocusedPortfolio(BaseOptimization):
     Parameters
     ----------
     horizon : int
-        Days H planned ahead.
+        Stages H planned ahead.
+    stage : int
+        Rows of X, such as trading days, that one stage of the plan lasts.
     risk_aversion : float
         λ.
     turnover_limit : float, sequence of float, or None
@@ -58,7 +60,8 @@ class DecisionFocusedPortfolio(BaseOptimization):
     transaction_cost : float
         c, cost of trading one unit that the plan counts.
     limits : sequence of Limit
-        Of weights, see `portfolio_dfl.allocation.limits`.
+        Of weights, see `portfolio_dfl.allocation.limits`. They see the columns of X, those that are left of a
+        pre-selection: a limit of your own finds its assets in ``limits.assets``.
     solver : str
         Of the portfolio problem.
     covariance : CovarianceEstimator, optional
@@ -111,6 +114,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self,
         *,
         horizon: int = 5,
+        stage: int = 1,
         risk_aversion: float = 10.0,
         turnover_limit: float | Sequence[float] | None = 0.2,
         transaction_cost: float = 0.0,
@@ -153,6 +157,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
             raise_on_failure=raise_on_failure,
         )
         self.horizon = horizon
+        self.stage = stage
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
         self.transaction_cost = transaction_cost
@@ -221,16 +226,21 @@ class DecisionFocusedPortfolio(BaseOptimization):
         """The turnover limit ties every decision to the weights held: folds must run in order."""
         return True
 
-    def fit(self, X: ArrayLike, y: None = None) -> DecisionFocusedPortfolio:
+    def fit(self, X: ArrayLike, y: Any = None) -> DecisionFocusedPortfolio:
         """Train on simple returns X [T, N] and decide at the close of its last row.
+
+        What skfolio's other optimisers take as y, returns of factors or of a benchmark, is refused here: give it as
+        `features`. A plain vector, the target that scikit-learn's tools hand to every estimator, is not looked at.
 
         Raises
         ------
         DataError
-            If X is no table of finite simple returns, anywhere in it, or too short; if the weights held do not fit it.
+            If X is no table of finite simple returns, anywhere in it, or too short; if the weights held do not fit it;
+            if y is a table or a series.
         TrainingError
             If training fails numerically; see skfolio's `fallback` and `raise_on_failure` for ways on.
         """
+        _refuse_factors(y)
         history = self._history(X, fitted=False)
         n_assets = history.shape[1]
         held = np.full(n_assets, 1.0 / n_assets)
@@ -261,9 +271,9 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self._history(X, fitted=True)
         return super().predict(X)
 
-    def fit_predict(self, X: ArrayLike, y: None = None) -> Any:
+    def fit_predict(self, X: ArrayLike, y: Any = None) -> Any:
         """Fit on X and evaluate the weights on it, as in skfolio."""
-        return super().fit_predict(X)
+        return super().fit_predict(X, y)
 
     def _history(self, X: ArrayLike, *, fitted: bool) -> pd.DataFrame:
         """X as a frame of finite returns with dates; in `fit`, scikit-learn keeps its names and width."""
@@ -329,6 +339,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
             transaction_cost=self.transaction_cost,
             limits=self.limits,
             solver=self.solver,
+            assets=names,
         )
         settings = TrainingSettings(
             loss=build_loss(self.loss) if isinstance(self.loss, str | Mapping) else self.loss,
@@ -355,6 +366,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
             ),
             features=self.features,
             lookback=self.lookback,
+            stage=self.stage,
             realised_window=self.realised_window,
             samples=self.samples,
             expanding=self.expanding,
@@ -362,4 +374,13 @@ class DecisionFocusedPortfolio(BaseOptimization):
             seed=self.seed,
             risk_scaling=self.risk_scaling,
             name=type(self).__name__,
+        )
+
+
+def _refuse_factors(y: Any) -> None:
+    """Raise DataError where y is more than a plain vector: what looks like data must not be passed over."""
+    if isinstance(y, pd.DataFrame | pd.Series) or np.ndim(y) > 1:
+        raise DataError(
+            "y, as of returns of factors or of a benchmark, is not used: give what predicts beside X as "
+            "features=FeatureSet(...), which says when its values were known, and leave y out"
         )

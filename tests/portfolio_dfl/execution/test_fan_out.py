@@ -13,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from small_study import WINDOWS, same_weights, small, start, statuses
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.errors import ConfigError, PortfolioError, TrainingError
 from portfolio_dfl.execution.fan_out import Backend, connected, fan_out
+from portfolio_dfl.execution.own_sources import find_sources
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance
 from portfolio_dfl.study.result import StudyResult
@@ -243,6 +245,42 @@ def test_a_study_on_a_cluster_finds_the_same(
     assert same_weights(sequential, result)
     assert len(list((result.folder / "windows").iterdir())) == WINDOWS
     assert set(statuses(tmp_path).values()) == {"FINISHED"}
+
+
+_PARTS = {
+    "parts_of_mine": """
+from helper_of_mine import FACTOR
+
+class Number:
+    def __init__(self, value):
+        self.value = value
+
+    def multiplied(self):
+        return FACTOR * self.value
+""",
+    "helper_of_mine": "FACTOR = 3\n",
+}
+
+
+def multiplied(number: Any) -> int:
+    return int(number.multiplied())
+
+
+def test_parts_of_the_users_own_reach_workers_that_have_no_files(
+    connection: tuple[Backend, str], tmp_path: Path
+) -> None:
+    for name, source in _PARTS.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    find_sources(["parts_of_mine"], [tmp_path])
+    part = import_module("parts_of_mine").Number
+    for name in _PARTS:
+        (tmp_path / f"{name}.py").unlink()
+    backend, address = connection
+    try:
+        found = dict(fan_out(multiplied, [part(1), part(2)], names=["one", "two"], backend=backend, address=address))
+    finally:
+        find_sources(_PARTS)  # which are gone, and found here no more
+    assert found == {0: 3, 1: 6}
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from small_study import brief, same_weights, start
+from typer.testing import CliRunner
 
+from portfolio_dfl.cli import app
 from portfolio_dfl.errors import PortfolioError
 from portfolio_dfl.study.live import advise
 from portfolio_dfl.study.result import load_result
@@ -19,6 +21,8 @@ from portfolio_dfl.study.run import resume_study, run_study
 
 MODULE = """
 import numpy as np
+
+from portfolio_dfl.allocation.limits import Limit
 
 
 class Decided:
@@ -60,6 +64,30 @@ class Sample:
 
     def __call__(self, returns_window):
         return np.cov(returns_window, rowvar=False)
+
+
+class Capped(Limit):
+    def __init__(self, ticker, most):
+        self.ticker, self.most = ticker, most
+
+    def apply(self, limits):
+        limits.cut_upper(np.where(np.array(limits.assets) == self.ticker, self.most, np.inf))
+
+
+def hits(ledger):
+    return (ledger.net_returns > 0).mean()
+
+
+def ahead(ledger):
+    return ledger.future
+
+
+def trend(returns, days):
+    return returns.rolling(days).mean()
+
+
+def hindsight(returns):
+    return returns.shift(-1)
 """
 
 
@@ -107,6 +135,13 @@ def test_own_loss_and_covariance_that_are_ours_decide_as_ours(home: Path, tmp_pa
         ("training.loss={mse: 1, own_parts:blind: 1}", "loss 'own_parts:blind' does not depend on the forecasts"),
         ("training.loss=own_parts:Absent", "has no attribute 'Absent'"),
         ("covariance.estimator=own_parts:Decided", "raised AttributeError for returns of shape (10, 5)"),
+        ("evaluation.metrics=[own_parts:ahead]", "metric 'own_parts:ahead' raised AttributeError"),
+        ("evaluation.metrics=[own_parts:hits, own_helper:hits]", "has no attribute 'hits'"),
+        ("evaluation.metrics=[own_parts:hits, own_parts:hits]", "has the name of a column that own_parts:hits has too"),
+        ("allocation.limits.own=[own_parts:hits]", "limit 'own_parts:hits' raised AttributeError"),
+        ("allocation.limits.own=[own_parts:Capped]", "takes (ticker, most); it was given no options"),
+        ("features={trend: {function: own_parts:trend}}", "takes (returns, days)"),
+        ("features={next: {function: own_parts:hindsight, missing: zero}}", "feature next looks ahead"),
         ("covariance.estimator=sampled", "'factor' or 'package.module:Name'"),
     ],
 )
@@ -118,7 +153,14 @@ def test_a_part_that_does_not_fit_is_named_before_anything_is_written(
     assert not (tmp_path / "nothing").exists()
 
 
-FULL = [*OWN, "training.epochs=1", "backtest.strategies=[decision_focused, own_parts:Tilted]"]
+FULL = [
+    *OWN,
+    "training.epochs=1",
+    "backtest.strategies=[decision_focused, own_parts:Tilted]",
+    "evaluation.metrics=[own_parts:hits]",
+    "allocation.limits.own=[{name: own_parts:Capped, options: {ticker: SIZE, most: 0.25}}]",
+    "features={trend: {function: own_parts:trend, options: {days: 5}, reach: 5}}",
+]
 
 
 def resume_elsewhere(run: Path, folder: Path, backend: str) -> None:
@@ -137,8 +179,15 @@ def test_an_interrupted_study_goes_on_elsewhere_once_its_modules_are_gone(
         brief(tmp_path / "runs", *FULL, "backtest.strategy_options={own_parts:Tilted: {tilt: 1}}").to_yaml()
     )
     os.chdir(tmp_path)
-    whole = run_study(file)
+    told = CliRunner().invoke(app, ["run", str(file)])
+    assert "hits" in told.output, told.output
+    whole = load_result(next((tmp_path / "runs").glob("small-*")))
     assert whole.weights["Tilted"].iloc[0, 0] == pytest.approx(1 / 3)
+    earned = whole.ledgers["Decision-focused"].net_returns
+    assert whole.metrics.loc["Decision-focused", "hits"] == (earned > 0).mean()
+    assert ">hits<" in whole.report.read_text(encoding="utf-8")
+    book = whole.ledgers["Decision-focused"]
+    assert book.weights.loc[book.daily["orders"] > 0, "SIZE"].max() <= 0.25 + 1e-8
 
     def interrupt(stage: str, done: int, total: int) -> None:
         if done == 1:
@@ -152,7 +201,9 @@ def test_an_interrupted_study_goes_on_elsewhere_once_its_modules_are_gone(
     process = start(resume_elsewhere, run, tmp_path, backend)
     process.join()
     assert process.exitcode == 0
-    assert same_weights(load_result(run), whole)
+    again = load_result(run)
+    assert same_weights(again, whole)
+    assert again.metrics.equals(whole.metrics)
 
 
 def test_the_copy_of_the_run_is_used_where_the_module_has_changed(

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from portfolio_dfl.allocation import drift_weights
-from portfolio_dfl.allocation.limits import BoxLimits
+from portfolio_dfl.allocation.limits import BoxLimits, Limit, Limits
 from portfolio_dfl.data.features import BuiltinFeature, FeatureSet
 from portfolio_dfl.errors import AllocationError, DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
@@ -140,6 +140,41 @@ def test_it_serves_as_the_last_step_of_a_pipeline(returns: pd.DataFrame) -> None
     pipeline = Pipeline([("optimiser", make_estimator())])
     predicted = cross_val_predict(pipeline, returns, cv=WalkForward(train_size=TRAIN, test_size=25))
     assert len(predicted.portfolios) == 2
+
+
+@pytest.mark.parametrize("width", [None, 2])
+def test_returns_of_factors_are_refused_and_not_passed_over(returns: pd.DataFrame, width: int | None) -> None:
+    factors = returns.iloc[:, 0] if width is None else returns.iloc[:, :width]
+    with pytest.raises(DataError, match="y, as of returns of factors or of a benchmark, is not used"):
+        make_estimator().fit(returns, factors)
+
+
+def test_a_stage_of_several_days_is_planned_as_in_the_walk_forward(
+    returns: pd.DataFrame, make_policy: PolicyFactory
+) -> None:
+    estimator = make_estimator(stage=3).fit(returns)
+    policy = make_policy(stage=3)
+    policy.fit(returns)
+    np.testing.assert_array_equal(estimator.weights_, policy.decide(returns, np.full(3, 1 / 3)))
+
+
+class AtMost(Limit):
+    """A largest weight of one asset, wherever it stands; nothing where it is not there."""
+
+    def __init__(self, ticker: str, most: float) -> None:
+        self.ticker, self.most = ticker, most
+
+    def apply(self, limits: Limits) -> None:
+        limits.cut_upper(np.where(np.array(limits.assets) == self.ticker, self.most, np.inf))
+
+
+def test_a_limit_by_name_holds_behind_a_selection(many: pd.DataFrame) -> None:
+    optimiser = make_estimator(limits=[AtMost("B", 0.1)], turnover_limit=None, epochs=1)
+    pipeline = Pipeline([("select", SelectKExtremes(k=5)), ("optimiser", optimiser)]).set_output(transform="pandas")
+    predicted = cross_val_predict(pipeline, many, cv=WalkForward(train_size=TRAIN, test_size=20))
+    chosen = [p.weights[list(p.assets).index("B")] for p in predicted.portfolios if "B" in p.assets]
+    assert chosen
+    assert max(chosen) <= 0.1 + 1e-8
 
 
 def test_too_short_a_history_is_refused(returns: pd.DataFrame) -> None:
