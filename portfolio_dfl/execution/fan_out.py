@@ -161,6 +161,8 @@ def _end_with(parent: int) -> None:
 def _dask(
     call: _Call[Argument, Result], calls: Sequence[tuple[int, str, Argument]], address: str
 ) -> Iterator[tuple[int, Result]]:
+    import cloudpickle
+
     try:
         from distributed import CancelledError, Client
         from distributed.comm import CommClosedError
@@ -177,7 +179,9 @@ def _dask(
             client.wait_for_workers(1, timeout=PATIENCE_S)
         except TimeoutError as error:
             raise ConfigError(f"the dask cluster at {address} has no workers; start some") from error
-        names = {client.submit(call, *each, pure=False): each[1] for each in calls}
+        # As bytes: the scheduler unpickles what it is sent, and has no parts of the user's own.
+        pickled = [(position, name, cloudpickle.dumps(argument)) for position, name, argument in calls]
+        names = {client.submit(_run_pickled, call, *each, pure=False): each[1] for each in pickled}
         waiting = set(names)
         try:
             while waiting:
@@ -262,6 +266,11 @@ def _run_on_ray(call: _Call[Argument, Result], position: int, name: str, argumen
     The arrays of what ray itself sends cannot be written to, and compiled functions take them for another type: every
     worker would compile those first.
     """
+    return _run_pickled(call, position, name, argument)
+
+
+def _run_pickled(call: _Call[Argument, Result], position: int, name: str, argument: bytes) -> tuple[int, Result]:
+    """Make a call whose argument comes as bytes, unpickled once own parts are found."""
     return call(position, name, pickle.loads(argument))
 
 
