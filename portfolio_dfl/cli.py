@@ -137,7 +137,7 @@ def predict(
     model: Annotated[str, typer.Argument(help="run folder or name, or models:/NAME/VERSION")],
     prices: Annotated[str | None, typer.Option(help="fresh prices: a file, snapshot, or yahoo")] = None,
     holdings: Annotated[
-        Path | None, typer.Option(help="CSV: ticker, and weight, value or shares; a line cash; else equal weights")
+        Path | None, typer.Option(help="CSV: ticker, and weight, value or shares; a line cash; else the study's start")
     ] = None,
     strategy: Annotated[str, typer.Option(help="trained strategy of a run")] = "decision_focused",
     max_age: Annotated[int, typer.Option(help="days that the last price may be old", min=0)] = 5,
