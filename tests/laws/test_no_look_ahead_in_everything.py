@@ -45,8 +45,8 @@ STUDY: dict[str, Any] = {
         "retrain_every": 2,
     },
     "backtest": {
-        "start": "2018-05-01",
-        "end": "2018-10-05",
+        "start": "2018-06-01",
+        "end": "2018-07-13",
         "strategies": ["decision_focused", "two_stage", f"{__name__}:Chasing"],
     },
     "costs": {"rate": 0.0005},
@@ -147,13 +147,13 @@ def assert_causal(decide: Callable[[pd.DataFrame], dict[str, pd.DataFrame]], pri
 @pytest.mark.parametrize(
     "settings",
     [
-        {"backtest.rebalance": "daily", "backtest.end": "2018-07-10", "backtest.start": "2018-06-20"},
+        {"backtest.rebalance": "daily", "backtest.end": "2018-07-05", "backtest.start": "2018-06-25"},
         {"backtest.rebalance": "weekly", "backtest.lag": 1},
         {"backtest.rebalance": "weekly", "backtest.rebalance_on": "first", "training.expanding": True},
-        {"backtest.rebalance": "monthly", "training.warm_start": True},
-        {"backtest.rebalance": "quarterly"},
+        {"backtest.rebalance": "monthly", "backtest.end": "2018-08-03", "training.warm_start": True},
+        {"backtest.rebalance": "quarterly", "backtest.end": "2018-10-05"},
         {"backtest.rebalance": 7, "allocation.stage": 7},
-        {"backtest.rebalance": ["2018-06-15", "2018-06-29", "2018-07-20"]},
+        {"backtest.rebalance": ["2018-06-15", "2018-06-29", "2018-07-06"]},
     ],
     ids=["daily", "weekly-lag", "first-of-week", "monthly", "quarterly", "sevenths", "dates"],
 )
