@@ -33,7 +33,7 @@ FAST = [
     "training.epochs=1",
     "training.learning_rate=0.05",
     "training.samples=12",
-    "training.ridge=1",
+    "training.ridge=0.01",
     "training.retrain_every=20",
     "covariance.window=60",
     "evaluation.bootstrap=0",
@@ -129,7 +129,8 @@ def test_python_and_yaml_are_the_same_study(weekly: StudyResult, shared_data: Pa
     sections = weekly.config.plain()
     data = {key: value for key, value in sections["data"].items() if key != "source"}
     assert same_weights(run_study({**sections, "data": data}, prices=prices), weekly)
-    assert same_weights(run_study(**sections), weekly)
+    features = {"features": sections.pop("features")}  # as a keyword argument that is tables
+    assert same_weights(run_study(features, **sections), weekly)
 
 
 def test_other_processes_and_a_resumed_study_decide_the_same(weekly: StudyResult, tmp_path: Path) -> None:
