@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from torch import Tensor, nn
 
-from portfolio_dfl.config.sections import CovarianceConfig
 from portfolio_dfl.config.study import STRATEGIES, StudyConfig
 from portfolio_dfl.data.sources import EmbeddedSource
 from portfolio_dfl.forecasting import PREDICTORS
+from portfolio_dfl.risk.build import COVARIANCES
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
 from portfolio_dfl.study.plan import resolve_plan
 from portfolio_dfl.study.run import run_study
@@ -100,7 +100,7 @@ CHOSEN: list[tuple[str, dict[str, Any]]] = [
         "2018-07-18",
         {
             "forecasting.predictor": "tcn",
-            "covariance.estimator": "oas",
+            "covariance.estimator": "factor",
             "training.loss": "spo_plus",
             "training.warm_start": True,
             "training.batch_size": 7,
@@ -214,9 +214,7 @@ def test_no_decision_up_to_a_date_depends_on_prices_after_it(
 def test_the_cases_cover_every_predictor_covariance_and_loss() -> None:
     cases = [settings for _, settings in COVERING]
     assert {case["forecasting.predictor"] for case in cases} == {*PREDICTORS, "user"}
-    assert {case["covariance.estimator"] for case in cases} == set(
-        get_args(CovarianceConfig.model_fields["estimator"].annotation)
-    )
+    assert {case["covariance.estimator"] for case in cases} == set(COVARIANCES)
     losses = [case["training.loss"] for case in cases]
     assert {loss for loss in losses if isinstance(loss, str)} == set(LOSSES)
     assert any(isinstance(loss, dict) for loss in losses)

@@ -79,11 +79,11 @@ SEARCH = ["--set", "sweep.space={training.epochs: [1]}", "--set", "backtest.star
         (["run", *AVERAGES, "--set", "forecasting.lookback=9999"], "most of them for forecasting.lookback=9999"),
         (
             ["run", *RULES, "--set", "training.realised_window=9999"],
-            "training.realised_window of 9999 days is longer than the data, 2263 returns",
+            "training.realised_window of 9999 rows is longer than the data, 2263 returns",
         ),
         (
             ["run", *RULES, "--set", "allocation.horizon=1000000000"],
-            "1000000000 days is longer than the data, 2263 returns",
+            "1000000000 rows is longer than the data, 2263 returns",
         ),
         (["run", "--set", "training.validation_samples=120"], "leave none of 120 samples to train on"),
         (["sweep", *SEARCH, "--set", "forecasting.predictor=foo"], "unknown predictor 'foo'"),

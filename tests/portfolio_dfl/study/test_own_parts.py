@@ -168,6 +168,7 @@ def resume_elsewhere(run: Path, folder: Path, backend: str) -> None:
     os.chdir(folder)
     resume_study(run, overrides=[f"execution.backend={backend}"])
     advise(run, today=dt.date(2018, 9, 7), prices="embedded")
+    os._exit(0)  # idle workers would be waited for
 
 
 @pytest.mark.parametrize("backend", ["sequential", "loky"])

@@ -51,11 +51,27 @@ UNUSABLE = {
         "methods=[]",
         "repeats=0",
     ],
+    "factor-risk": ["sizes=[]", "sizes=[[30, 0, 3]]", "repeats=0"],
+    "smoothed-training": [
+        "lookback=0",
+        "horizon=0",
+        "transaction_cost=-0.1",
+        "windows=0",
+        "samples=1",
+        "test=0",
+        "epochs=0",
+        "barrier=[0]",
+        "penalty=[.inf]",
+        "perturbation=[-1.0]",
+        "perturbed=1",
+        "values=[]",
+        "tickers=[]",
+    ],
     "smoothing": ["n=1", "instances=0", "deltas=[]", "deltas=[-1.0]", "deltas=[.inf]"],
 }
 for task in set(UNUSABLE) - {"epoch"}:
     UNUSABLE[task] += ["seed=-1"]
-for task in set(UNUSABLE) - {"epoch", "smoothing"}:
+for task in set(UNUSABLE) - {"epoch", "smoothing", "factor-risk", "smoothed-training"}:
     UNUSABLE[task] += ["peer_limit_s=0", "peer_limit_s=.inf"]
 
 
@@ -105,7 +121,7 @@ def test_a_place_that_takes_no_results_is_named_before_the_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work began")
 
-    for first in ("_errors", "_measure", "_trainer", "_one_date", "_data"):
+    for first in ("_errors", "_measure", "_trainer", "_one_date", "_one_size", "_data"):
         monkeypatch.setattr(import_module(f"portfolio_dfl.tasks.{TASKS[name][0]}"), first, work, raising=False)
     spoilt = tmp_path / ("tasks" if what == "a file for a folder" else "mlflow.db")
     spoilt.write_text("neither folder nor store")
@@ -118,7 +134,7 @@ def test_every_number_and_list_of_a_task_is_tried() -> None:
     for name, (module, function, fixed) in TASKS.items():
         parameters = inspect.signature(getattr(import_module(f"portfolio_dfl.tasks.{module}"), function)).parameters
         tried = {assignment.partition("=")[0] for assignment in UNUSABLE[name]}
-        free = {"folder", "reduced", "peers", "source", "start", "end", *fixed}
+        free = {"folder", "reduced", "peers", "source", "start", "end", "market", *fixed}
         assert tried == set(parameters) - free - ({"n"} if name == "sudoku" else set())
 
 

@@ -10,7 +10,7 @@ import pytest
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.store import show_snapshot
 from portfolio_dfl.errors import ConfigError, TrackingError
-from portfolio_dfl.report import figures
+from portfolio_dfl.report import holdings
 from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
 
 NAMES = ["/team/exp", "../../up", "a b", "it's", 'q"x', "100 % #1?", "a;b&c=d", "Größe 研究", "x" * 500, "<b>bold</b>"]
@@ -85,7 +85,7 @@ def test_a_name_that_no_file_can_have_is_refused_at_once(override: str) -> None:
 def test_tickers_are_drawn_letter_by_letter(tmp_path: Path) -> None:
     days = pd.bdate_range("2020-01-01", periods=5)
     weights = pd.DataFrame({"<b>A</b>": 0.5, "B&lt;": 0.5}, index=days)
-    figure = figures.weights_over_time(weights, figures.asset_colours(list(weights)))
+    figure = holdings.weights_over_time(weights, holdings.asset_colours(list(weights)))
     assert [trace.name for trace in figure.data] == ["&lt;b&gt;A&lt;/b&gt;", "B&amp;lt;"]
     file = tmp_path / "prices.csv"
     (100.0 + weights.cumsum()).rename(columns={"B&lt;": "<i>B"}).to_csv(file)
