@@ -273,7 +273,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
 
     def fit_predict(self, X: ArrayLike, y: Any = None) -> Any:
         """Fit on X and evaluate the weights on it, as in skfolio."""
-        return super().fit_predict(X, y)
+        return self.fit(X, y).predict(X)
 
     def _history(self, X: ArrayLike, *, fitted: bool) -> pd.DataFrame:
         """X as a frame of finite returns with dates; in `fit`, scikit-learn keeps its names and width."""

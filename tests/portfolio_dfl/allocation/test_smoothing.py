@@ -143,7 +143,9 @@ def test_plans_tend_to_the_exact_one_and_move_where_it_does_not(instances: Any, 
             moves = gradient.flatten(1).norm(dim=1)[still] > 1e-9
             # Where all of sixteen perturbed plans are vertices, their mean has no derivative either.
             assert moves.any() if way == "perturbation" else moves.all()
-    assert distances[0] > distances[1] > distances[2]
+    # Of an affine piece, perturbed forecasts that stay on it have the exact plan as their mean.
+    assert distances[0] > distances[1] >= distances[2]
+    assert way == "perturbation" or distances[1] > distances[2]
     assert distances[2] < 0.05
 
 

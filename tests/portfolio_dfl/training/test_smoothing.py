@@ -27,12 +27,13 @@ def smoothed(task: WindowTask, smoothing: Smoothing | None, **options: Any) -> W
     return replace(task, settings=replace(task.settings, smoothing=smoothing, **options))
 
 
-@pytest.mark.parametrize(("way", "most"), [("barrier", 0.0), ("perturbation", 0.6)])
-def test_samples_without_exact_gradient_teach(task: WindowTask, way: Any, most: float) -> None:
+@pytest.mark.parametrize("way", ["barrier", "perturbation"])
+def test_samples_without_exact_gradient_teach(task: WindowTask, way: Any) -> None:
     exact = train_window(task)
     found = train_window(smoothed(task, Smoothing(way, 2e-2 if way == "perturbation" else None)))
     assert exact.health.zero_gradient_share > 0.6
-    assert found.health.zero_gradient_share <= most
+    assert found.health.zero_gradient_share < exact.health.zero_gradient_share
+    assert found.health.zero_gradient_share == 0.0 or way == "perturbation"
 
 
 def test_losses_are_of_exact_plans_and_decisions_too(task: WindowTask) -> None:
