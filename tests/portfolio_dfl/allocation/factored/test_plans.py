@@ -65,7 +65,7 @@ def test_weights_and_gradients_are_those_of_the_dense_problem(seed: int) -> None
     found = []
     for way in ("factored", "dense"):
         r, F, omega, d, w0 = (part.clone().requires_grad_() for part in given_parts)
-        lam = torch.tensor(float(rng.choice([10.0])), dtype=F64, requires_grad=True)
+        lam = torch.tensor(10.0, dtype=F64, requires_grad=True)
         tau = torch.full((H,), 0.3, dtype=F64, requires_grad=True)
         cost = torch.full((N,), 5e-4 * (seed % 2), dtype=F64, requires_grad=True)
         layer = MultiPeriodMeanVariance(
@@ -88,6 +88,7 @@ def test_weights_and_gradients_are_those_of_the_dense_problem(seed: int) -> None
     (ours, by_factors), (dense, by_blocks) = found
     assert ours.solver == "factored"
     torch.testing.assert_close(ours.weights, dense.weights, rtol=0.0, atol=1e-9)
+    # Five of the thirty have a weakly active row, where either side's derivative is right.
     strict = (ours.margin > 1e-9).all()
     for mine, other in zip(by_factors, by_blocks, strict=True):
         if strict:
