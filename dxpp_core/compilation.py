@@ -1,7 +1,7 @@
 """Decorators for compiled kernels, of this package and of those that use it: no GIL, code kept on disk if possible.
 
-``compiled`` is for functions called from Python, ``inner`` for those that compiled functions call.  Under
-``NUMBA_DISABLE_JIT=1`` both leave the function as it is: the same results, slowly.
+``compiled`` is for functions called from Python, ``inner`` and ``viewing`` for those that compiled functions call.
+Under ``NUMBA_DISABLE_JIT=1`` all of them leave the function as it is: the same results, slowly.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ try:
     import numba
     from numba import njit, typeof
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
 except ValueError as error:  # of a setting
     raise QPError(f"Numba: {error}  Correct or unset the environment variable NUMBA_NUM_THREADS") from error
 
-__all__ = ["ANNOUNCEMENT", "compiled", "inner"]
+__all__ = ["ANNOUNCEMENT", "compiled", "inner", "viewing"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Types = tuple[Any, ...]
 
-# Sums may be reordered (that is what lets them use vector registers); NaN and infinity keep their meaning.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
-_NO_DOOR: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# Sums may be reordered (that is what lets them use vector registers); NaN and infinity keep their meaning.  References
+# to arrays are not counted: the caller holds them all the while, and counting takes as long as the work of short loops.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "_nrt": False}
 #: What is said, once a process, on standard error where compiling takes longer than a moment.
-ANNOUNCEMENT = "dxpp_core: compiling kernels for this machine, for the first time; it takes up to a minute"
+ANNOUNCEMENT = "dxpp_core: compiling kernels for this machine, for the first time; it takes half a minute"
 _MOMENT = 2.0
 # Seconds that another process may take to compile: a kernel takes a minute, a busy machine several.
 _PATIENCE = 600.0
@@ -288,14 +290,61 @@ def compiled(function: _Function) -> _Function:
     return checked
 
 
+class _Part(JITCodeLibrary):
+    """Code that becomes part of other code, optimised once, where all parts are together, and not executable alone.
+
+    Numba optimises every function with all that it calls, again at each level, and makes machine code of it: twice the
+    time to compile, and code that is half as fast.
+    """
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """No address, as Numba has it of any function without a wrapper for Python."""
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
+        return 0
+
+    @property
+    def codegen(self) -> _Part:
+        """Asked for by Numba to set the environment of what can be executed."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Nothing to be set."""
+
+    def _optimize_final_module(self) -> None:
+        """Left to the whole."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):
+    """Numba's compiler, for parts."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *others: Any) -> None:
+        part: Any = _Part
+        made: Any = super().__init__
+        made(typing, target, library or part(target.codegen(), "part"), *others)
+
+
+def _part(function: _Function, **options: Any) -> _Function:
+    options = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
+    compile_part: Any = njit(pipeline_class=_PartCompiler, **options)
+    checked: _Function = compile_part(function)
+    return checked
+
+
 def inner(function: _Function) -> _Function:
     """Compile a function that only compiled functions call: it becomes part of them and cannot be called from Python.
 
-    (Under ``NUMBA_DISABLE_JIT=1`` it can.)
+    (Under ``NUMBA_DISABLE_JIT=1`` it can.)  It neither makes nor returns arrays: see `viewing`.
     """
-    kernel: Any = njit(function, **_OPTIONS, **_NO_DOOR)
-    checked: _Function = kernel
-    return checked
+    return _part(function)
+
+
+def viewing(function: _Function) -> _Function:
+    """`inner`, for a function that returns views of arrays that it was given, or makes arrays for its own use."""
+    return _part(function, _nrt=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import compiled, inner
+from ..compilation import compiled, inner, viewing
 from .dual_active_set import dual_scratch_size, find_active_set
 from .hessian import solve_hessian
 from .layout import Matrices, Signs, Store, view_matrices, view_signs, view_store
@@ -36,7 +36,7 @@ def scratch_size(n: int, m: int, responses: int) -> int:
     return 8 * n + 5 * m + 2 * (2 * n + m) + (dual_scratch_size(n, m) if responses else 0)
 
 
-@inner
+@viewing
 def _row(values: _Array, k: int) -> _Array:
     """The k-th element's vector of an argument that it may share with all; empty where the argument is absent."""
     row: _Array = values[k if values.shape[0] > 1 else 0]

@@ -49,7 +49,9 @@ def respond(worker: int, workers: int, P: _Array, others: _Array, responses: _Ar
             for j in range(n):
                 root[j, j] = np.sqrt(P[k, j])
         else:
-            root[:] = P[k]
+            for i in range(n):
+                for j in range(n):
+                    root[i, j] = P[k, i, j]
             if not cholesky(root):
                 failed += 1
         # L⁻¹ Kᵀ, a row for each of K.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compilation import inner
+from ..compilation import viewing
 
 __all__ = [
     "FACTS",
@@ -66,7 +66,7 @@ def store_size(P: _Array, m: int) -> int:
     return 4 * n + 4 * m + (n + m * m if P.ndim == 1 else n * n)
 
 
-@inner
+@viewing
 def view_matrices(P: _Array, others: _Array, m: int) -> Matrices:
     """C, D and E lie one after the other."""
     n = P.shape[0]
@@ -74,13 +74,13 @@ def view_matrices(P: _Array, others: _Array, m: int) -> Matrices:
     return Matrices(P, others[:end].reshape(m, n), others[end : end + n], others[end + n :])
 
 
-@inner
+@viewing
 def view_signs(signs: _Mask, n: int, m: int) -> Signs:
     """Views of m + 3n truth values."""
     return Signs(signs[:m], signs[m : m + n], signs[m + n : m + 2 * n], signs[m + 2 * n :])
 
 
-@inner
+@viewing
 def view_store(numbers: _Array, n: int, m: int) -> Store:
     """Views of the numbers of one element."""
     to_y, to_own = 2 * n, 2 * n + 3 * m

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import inner
+from dxpp_core.compilation import inner, viewing
 from portfolio_dfl.allocation.kernels.coupling import Coupling, add_terms
 from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
 
@@ -49,7 +49,7 @@ class System(NamedTuple):
     row: _Array
 
 
-@inner
+@viewing
 def new_system(scratch: Scratch, H: int, N: int) -> System:
     """Room for a system of H stages and N assets."""
     return System(
@@ -112,7 +112,7 @@ def _invert_small(S: _Array, C: _Array) -> bool:
     return True
 
 
-@inner
+@viewing
 def _invert_large(S: _Array, C: _Array) -> bool:
     """Like `_invert_small`, in blocks (so that BLAS does the work): sweeps one block of rows after another.
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import inner
-from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
+from dxpp_core.compilation import inner, viewing
+from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, signs, slab, vector
 
 __all__ = [
     "AWAY",
@@ -119,7 +119,7 @@ class Coupling(NamedTuple):
 def coupling_scratch_size(G: int, D: int, T: int, H: int, N: int) -> int:
     """Numbers that a coupling takes of the scratch."""
     R = G + D
-    return H * R * N + 10 * H * R + 21 * H * D * N + 13 * H * T * N + (H * N if R + T else 0)
+    return H * R * N + 11 * H * R + 22 * H * D * N + 14 * H * T * N + (H * N + 3 if R + T else 0)
 
 
 def coupling_size(G: int, D: int, T: int, B: int, H: int, N: int) -> int:
@@ -141,10 +141,10 @@ def view_coupling(given: Given, B: int, H: int, N: int) -> CouplingFound:
     )
 
 
-open_coupling = inner(view_coupling)
+open_coupling = viewing(view_coupling)
 
 
-@inner
+@viewing
 def new_coupling(scratch: Scratch, given: Given | None, B: int, H: int, N: int) -> Coupling | None:
     """The given rows, with room for what is kept for them."""
     if given is None:
@@ -167,9 +167,9 @@ def new_coupling(scratch: Scratch, given: Given | None, B: int, H: int, N: int) 
         vector(scratch, 9 * H * D * N).reshape(9, H, D, N),
         vector(scratch, 12 * H * T * N).reshape(6, H, 2 * T, N),
         slab(scratch, H, T, N),
-        np.zeros((H, R), np.int8),
-        np.zeros((H, D, N), np.int8),
-        np.zeros((H, T, N), np.int8),
+        signs(scratch, H * R).reshape(H, R),
+        signs(scratch, H * D * N).reshape(H, D, N),
+        signs(scratch, H * T * N).reshape(H, T, N),
         open_coupling(given, B, H, N),
     )
 

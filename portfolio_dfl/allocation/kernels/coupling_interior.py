@@ -66,9 +66,9 @@ def count_coupling(coupling: Coupling) -> int:
     for r in range(R):
         if coupling.equal[r] == 0.0:
             count += 1
-    for member in coupling.members.ravel():
+    for member in coupling.members.reshape(-1):
         count += 2 * int(member)
-    for most in coupling.most.ravel():
+    for most in coupling.most.reshape(-1):
         if 0.0 < most < np.inf:
             count += 2
     total: int = H * count
@@ -296,8 +296,8 @@ def limit_multipliers(coupling: Coupling, worst: float) -> float:
 def _product(of: _Array, primal: float, dual: float, moved: bool) -> float:
     """Sum of slack · multiplier over one kind of rows, laid out by pages."""
     total = 0.0
-    slack, multiplier = of[SLACK].ravel(), of[DUAL].ravel()
-    dslack, ddual = of[DSLACK].ravel(), of[DDUAL].ravel()
+    slack, multiplier = of[SLACK].reshape(-1), of[DUAL].reshape(-1)
+    dslack, ddual = of[DSLACK].reshape(-1), of[DDUAL].reshape(-1)
     for i in range(slack.shape[0]):
         if moved:
             total += (slack[i] + primal * dslack[i]) * (multiplier[i] + dual * ddual[i])
@@ -319,13 +319,13 @@ def move_coupling(coupling: Coupling, primal: float, dual: float) -> None:
     """Take the step, with these lengths."""
     rows, sides, parts = coupling.rows, coupling.sides, coupling.parts
     for value, move, length in (
-        (rows[SLACK].ravel(), rows[DSLACK].ravel(), primal),
-        (rows[DUAL].ravel(), rows[DDUAL].ravel(), dual),
-        (parts[AWAY].ravel(), parts[DAWAY].ravel(), primal),
-        (sides[SLACK].ravel(), sides[DSLACK].ravel(), primal),
-        (sides[DUAL].ravel(), sides[DDUAL].ravel(), dual),
-        (coupling.steps[SLACK].ravel(), coupling.steps[DSLACK].ravel(), primal),
-        (coupling.steps[DUAL].ravel(), coupling.steps[DDUAL].ravel(), dual),
+        (rows[SLACK].reshape(-1), rows[DSLACK].reshape(-1), primal),
+        (rows[DUAL].reshape(-1), rows[DDUAL].reshape(-1), dual),
+        (parts[AWAY].reshape(-1), parts[DAWAY].reshape(-1), primal),
+        (sides[SLACK].reshape(-1), sides[DSLACK].reshape(-1), primal),
+        (sides[DUAL].reshape(-1), sides[DDUAL].reshape(-1), dual),
+        (coupling.steps[SLACK].reshape(-1), coupling.steps[DSLACK].reshape(-1), primal),
+        (coupling.steps[DUAL].reshape(-1), coupling.steps[DDUAL].reshape(-1), dual),
     ):
         for i in range(value.shape[0]):
             value[i] += length * move[i]

@@ -51,6 +51,16 @@ _Int8 = NDArray[np.int8]
 
 
 @inner
+def _copy(source: _Int8, target: _Int8) -> None:
+    """Copy [H, T, N] entry by entry: Numba would make room for overlapping arrays."""
+    H, T, N = source.shape
+    for s in range(H):
+        for t in range(T):
+            for i in range(N):
+                target[s, t, i] = source[s, t, i]
+
+
+@inner
 def identify_coupling(coupling: Coupling, trade: _Int8) -> None:
     """Read the active rows off the interior point."""
     rows, sides = coupling.rows, coupling.sides
@@ -200,7 +210,7 @@ def warm_coupling(coupling: Coupling, b: int, alpha: float) -> None:
                 coupling.side[s, d, i] = coupling.found.side[b, s, d, i]
                 sides[DUAL, s, 2 * d, i] = alpha * max(coupling.found.pin[b, s, d, i], 0.0)
                 sides[DUAL, s, 2 * d + 1, i] = alpha * max(-coupling.found.pin[b, s, d, i], 0.0)
-    coupling.capped[:] = coupling.found.capped[b]
+    _copy(coupling.found.capped[b], coupling.capped)
     coupling.steps[DUAL] = 0.0
 
 
@@ -218,7 +228,7 @@ def leave_coupling(coupling: Coupling, b: int, alpha: float) -> None:
             for i in range(N):
                 coupling.found.side[b, s, d, i] = coupling.side[s, d, i]
                 coupling.found.pin[b, s, d, i] = parts[PIN, s, d, i] / alpha
-    coupling.found.capped[b] = coupling.capped
+    _copy(coupling.capped, coupling.found.capped[b])
 
 
 @inner
@@ -237,7 +247,7 @@ def derive_coupling(coupling: Coupling, b: int) -> None:
                 coupling.side[s, d, i] = coupling.found.side[b, s, d, i]
                 parts[PIN, s, d, i] = 0.0
                 parts[PLACE, s, d, i] = 0.0
-    coupling.capped[:] = coupling.found.capped[b]
+    _copy(coupling.found.capped[b], coupling.capped)
     coupling.largest[:] = 0.0
 
 

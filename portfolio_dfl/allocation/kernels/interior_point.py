@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import inner
+from dxpp_core.compilation import inner, viewing
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, factor_stages, solve_stages
 from portfolio_dfl.allocation.kernels.coupling import (
     DDUAL,
@@ -122,7 +122,7 @@ class Gaps(NamedTuple):
     inverse: _Array
 
 
-@inner
+@viewing
 def new_point(scratch: Scratch, H: int, N: int) -> Point:
     """Room for a point of H stages and N assets."""
     return Point(
@@ -136,7 +136,7 @@ def new_point(scratch: Scratch, H: int, N: int) -> Point:
     )
 
 
-@inner
+@viewing
 def new_gaps(scratch: Scratch, H: int, N: int) -> Gaps:
     """Room for residuals of H stages and N assets."""
     return Gaps(
@@ -336,7 +336,7 @@ def assemble_newton(problem: Problem, point: Point, system: System, gaps: Gaps, 
     """Write the matrix of the Newton system at this point."""
     H, N = point.w.shape
     inverse, dual = gaps.inverse, point.dual
-    flat, slack = inverse.ravel(), point.slack.ravel()
+    flat, slack = inverse.reshape(-1), point.slack.reshape(-1)
     for i in range(problem.places):
         flat[i] = 1.0 / slack[i]
     for s in range(H):
@@ -370,8 +370,8 @@ def newton_direction(
     H, N = point.w.shape
     rows = problem.places
     exists = problem.exists
-    inverse, dual, target = gaps.inverse.ravel(), point.dual.ravel(), gaps.target.ravel()
-    row_gap, ddual, dslack = gaps.row.ravel(), step.dual.ravel(), step.slack.ravel()
+    inverse, dual, target = gaps.inverse.reshape(-1), point.dual.reshape(-1), gaps.target.reshape(-1)
+    row_gap, ddual, dslack = gaps.row.reshape(-1), step.dual.reshape(-1), step.slack.reshape(-1)
     f, h, g, give, row = gaps.f, gaps.h, gaps.g, gaps.give, system.row
     # Until the end, step.dual carries the part of each multiplier's step that does not depend on the primal step.
     for i in range(rows):
@@ -443,8 +443,8 @@ def mean_product(problem: Problem, point: Point, rows: int, coupling: Coupling |
 def _product(problem: Problem, point: Point, step: Point, primal: float, dual: float) -> float:
     """Sum of slack · multiplier after steps of these lengths (rows that do not exist add nothing)."""
     total = 0.0
-    slack, multiplier = point.slack.ravel(), point.dual.ravel()
-    dslack, dmultiplier = step.slack.ravel(), step.dual.ravel()
+    slack, multiplier = point.slack.reshape(-1), point.dual.reshape(-1)
+    dslack, dmultiplier = step.slack.reshape(-1), step.dual.reshape(-1)
     for i in range(problem.places):
         total += (slack[i] + primal * dslack[i]) * (multiplier[i] + dual * dmultiplier[i])
     for s in range(point.budget_slack.shape[0]):
@@ -473,11 +473,11 @@ def newton_iteration(
     if not factor_stages(problem.P, system, coupling):
         return False, 0.0
     places = problem.places
-    slack, dual = point.slack.ravel()[:places], point.dual.ravel()[:places]
-    target = gaps.target.ravel()
-    dslack, ddual = step.slack.ravel()[:places], step.dual.ravel()[:places]
+    slack, dual = point.slack.reshape(-1)[:places], point.dual.reshape(-1)[:places]
+    target = gaps.target.reshape(-1)
+    dslack, ddual = step.slack.reshape(-1)[:places], step.dual.reshape(-1)[:places]
     H = point.nu.shape[0]
-    exists = problem.exists.ravel()
+    exists = problem.exists.reshape(-1)
     centring = 0.0
     share = 0.0
     primal = 0.0
@@ -498,13 +498,13 @@ def newton_iteration(
         keep = 1.0 if corrected == 0 else _BOUNDARY
         worst = _longest(point.budget_slack, step.budget_slack, _longest(slack, dslack, keep))
         if coupling is not None:
-            worst = _longest(coupling.rows[SLACK].ravel(), coupling.rows[DSLACK].ravel(), worst)
-            worst = _longest(coupling.sides[SLACK].ravel(), coupling.sides[DSLACK].ravel(), worst)
-            worst = _longest(coupling.steps[SLACK].ravel(), coupling.steps[DSLACK].ravel(), worst)
+            worst = _longest(coupling.rows[SLACK].reshape(-1), coupling.rows[DSLACK].reshape(-1), worst)
+            worst = _longest(coupling.sides[SLACK].reshape(-1), coupling.sides[DSLACK].reshape(-1), worst)
+            worst = _longest(coupling.steps[SLACK].reshape(-1), coupling.steps[DSLACK].reshape(-1), worst)
         primal = keep / worst
         worst = _longest(point.budget_dual, step.budget_dual, _longest(dual, ddual, keep))
         if coupling is not None:
-            worst = _longest(coupling.sides[DUAL].ravel(), coupling.sides[DDUAL].ravel(), worst)
+            worst = _longest(coupling.sides[DUAL].reshape(-1), coupling.sides[DDUAL].reshape(-1), worst)
             worst = limit_multipliers(coupling, worst)
         multiplier = keep / worst
         if corrected == 0:
@@ -514,7 +514,7 @@ def newton_iteration(
             centring = max((product / rows / mean) ** 3 * mean, aim)
             # Where the optimum is nearer than the aim, its curvature is no guide.
             share = 0.0 if aim > 0.0 and product < aim * rows else 1.0
-    w, u, dw, du = point.w.ravel(), point.u.ravel(), step.w.ravel(), step.u.ravel()
+    w, u, dw, du = point.w.reshape(-1), point.u.reshape(-1), step.w.reshape(-1), step.u.reshape(-1)
     for i in range(w.shape[0]):
         w[i] += primal * dw[i]
         u[i] += primal * du[i]

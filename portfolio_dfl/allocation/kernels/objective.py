@@ -35,7 +35,7 @@ def scaled_covariance(covariance: _Array, factor: float, P: _Array) -> float:
 def is_zero(P: _Array) -> bool:
     """Whether every entry is zero."""
     top = 0.0
-    for value in P.ravel():
+    for value in P.reshape(-1):
         top = max(top, abs(value))
     return top == 0.0
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import inner
+from dxpp_core.compilation import inner, viewing
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, solve_stages
 from portfolio_dfl.allocation.kernels.coupling import Coupling
 from portfolio_dfl.allocation.kernels.coupling_polish import (
@@ -34,7 +34,7 @@ from portfolio_dfl.allocation.kernels.coupling_polish import (
 )
 from portfolio_dfl.allocation.kernels.coupling_trades import capped_gap, free_pull
 from portfolio_dfl.allocation.kernels.interior_point import FALL, LOWER, RISE, UPPER, Point, Problem
-from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, vector
+from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, signs, vector
 
 __all__ = [
     "Active",
@@ -109,13 +109,13 @@ class Certificate(NamedTuple):
     margin: float
 
 
-@inner
-def new_active(H: int, N: int) -> Active:
+@viewing
+def new_active(scratch: Scratch, H: int, N: int) -> Active:
     """Room for an active set."""
-    return Active(np.zeros((H, N), np.int8), np.zeros((H, N), np.int8), np.zeros(H, np.int8))
+    return Active(signs(scratch, H * N).reshape(H, N), signs(scratch, H * N).reshape(H, N), signs(scratch, H))
 
 
-@inner
+@viewing
 def new_equalities(scratch: Scratch, H: int, N: int) -> Equalities:
     """Room for the unknowns of an active set."""
     return Equalities(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import inner
+from dxpp_core.compilation import viewing
 
 __all__ = ["Scratch", "matrix", "new_scratch", "scratch_size", "slab", "vector"]
 
@@ -27,16 +27,18 @@ class Scratch(NamedTuple):
 
 def scratch_size(K: int, H: int, N: int) -> int:
     """Numbers that any kernel takes for H stages of N assets with K covariances."""
-    return (K + H + 1) * N * N + 56 * H * N + 20 * H + 4 * N
+    return (K + H + 1) * N * N + 57 * H * N + 21 * H + 4 * N + 4
 
 
-@inner
+@viewing
 def new_scratch(numbers: _Array) -> Scratch:
     """All of it free."""
-    return Scratch(numbers, np.zeros(1, np.int64))
+    taken = numbers[:1].view(np.int64)
+    taken[0] = 1
+    return Scratch(numbers, taken)
 
 
-@inner
+@viewing
 def vector(scratch: Scratch, n: int) -> _Array:
     """Take [n] zeros."""
     first = scratch.taken[0]
@@ -48,13 +50,19 @@ def vector(scratch: Scratch, n: int) -> _Array:
     return piece
 
 
-@inner
+@viewing
 def matrix(scratch: Scratch, rows: int, columns: int) -> _Array:
     """Take [rows, columns] zeros."""
     return vector(scratch, rows * columns).reshape(rows, columns)
 
 
-@inner
+@viewing
 def slab(scratch: Scratch, pages: int, rows: int, columns: int) -> _Array:
     """Take [pages, rows, columns] zeros."""
     return vector(scratch, pages * rows * columns).reshape(pages, rows, columns)
+
+
+@viewing
+def signs(scratch: Scratch, n: int) -> NDArray[np.int8]:
+    """Take [n] small integers, zero."""
+    return vector(scratch, (n + 7) // 8).view(np.int8)[:n]

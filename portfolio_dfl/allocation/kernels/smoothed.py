@@ -87,7 +87,7 @@ class Kept(NamedTuple):
 def _centred(problem: Problem, point: Point, coupling: Coupling | None, aim: float) -> bool:
     """Whether all products slack · multiplier are ``aim``, to a share of `_CENTRED`."""
     worst = 0.0
-    slack, dual, exists = point.slack.ravel(), point.dual.ravel(), problem.exists.ravel()
+    slack, dual, exists = point.slack.reshape(-1), point.dual.reshape(-1), problem.exists.reshape(-1)
     for i in range(problem.places):
         worst = max(worst, abs(slack[i] * dual[i] - aim) * exists[i])
     for s in range(point.budget_dual.shape[0]):

@@ -326,7 +326,7 @@ def solve_batch(
     point = new_point(scratch, H, N)
     step = new_point(scratch, H, N)
     gaps = new_gaps(scratch, H, N)
-    active = new_active(H, N)
+    active = new_active(scratch, H, N)
     eq = new_equalities(scratch, H, N)
     pull = matrix(scratch, H, N)
     coupling = new_coupling(scratch, given_rows, B, H, N)

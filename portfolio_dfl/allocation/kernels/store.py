@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import inner
+from dxpp_core.compilation import viewing
 
 __all__ = [
     "FACTS",
@@ -94,5 +94,5 @@ def view_signs(signs: _Int8, B: int, H: int, N: int) -> Signs:
     )
 
 
-open_store = inner(view_store)
-open_signs = inner(view_signs)
+open_store = viewing(view_store)
+open_signs = viewing(view_signs)
