@@ -1,14 +1,4 @@
-"""A primal-dual interior-point method (Mehrotra) whose Newton system is eliminated stage by stage.
-
-The paper's standard form, scaled, with limits and costs where they are asked for:
-
-    min  Σ_s ½ w_sᵀP_s w_s − r_sᵀw_s + c_sᵀu_s      subject to, at each stage s,
-    1ᵀw_s = 1 (multiplier ν_s),   w_s ≥ lower,   w_s ≤ upper,
-    u_s − Δ_s ≥ 0,   u_s + Δ_s ≥ 0,   τ_s − 1ᵀu_s ≥ 0,      Δ_s = w_s − w_{s−1}.
-
-(u ≥ 0 is implied.) Every inequality has a slack and a multiplier. Rows of one kind lie in one slab of an
-array [4, H, N], in the order LOWER, RISE (u − Δ), FALL (u + Δ), UPPER; a row that does not exist (an infinite
-bound, an asset that is not counted) has slack 1 and multiplier 0 throughout. Budget rows have arrays [H].
+"""A primal-dual interior-point method (Mehrotra) whose Newton system is eliminated stage by stage (see `point`).
 
 Eliminating u_s from the Newton system leaves in Δ_s the matrix diag(m) + κ γγᵀ of `block_factor`:
 with a = d_rise + d_fall (d = multiplier / slack),  m = 4 d_rise d_fall / a,  γ = (d_fall − d_rise) / a,
@@ -17,267 +7,36 @@ with a = d_rise + d_fall (d = multiplier / slack),  m = 4 d_rise d_fall / a,  γ
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dxpp_core.compilation import inner, viewing
+from dxpp_core.compilation import inner
 from portfolio_dfl.allocation.kernels.block_factor import FROZEN, System, factor_stages, solve_stages
-from portfolio_dfl.allocation.kernels.coupling import (
-    DDUAL,
-    DSLACK,
-    DUAL,
-    SLACK,
-    Coupling,
-)
+from portfolio_dfl.allocation.kernels.coupling import DDUAL, DSLACK, DUAL, SLACK, Coupling
 from portfolio_dfl.allocation.kernels.coupling_interior import (
     aim_coupling,
     assemble_coupling,
-    count_coupling,
     coupling_product,
     coupling_residuals,
     limit_multipliers,
     move_coupling,
     push_coupling,
     recover_coupling,
-    start_coupling,
 )
-from portfolio_dfl.allocation.kernels.scratch import Scratch, matrix, slab, vector
+from portfolio_dfl.allocation.kernels.point import FALL, LOWER, RISE, UPPER, Gaps, Point, Problem
 
 __all__ = [
-    "FALL",
-    "LOWER",
-    "RISE",
-    "UPPER",
-    "Gaps",
-    "Point",
-    "Problem",
     "assemble_newton",
-    "count_places",
-    "mark_rows",
     "mean_product",
-    "new_gaps",
-    "new_point",
     "newton_direction",
     "newton_iteration",
     "residuals",
-    "start_point",
 ]
 
 _Array = NDArray[np.float64]
 
-LOWER, RISE, FALL, UPPER = 0, 1, 2, 3
-# Least multiplier of a row at the start, and the product slack · multiplier of a budget there (scaled problem).
-_START = 0.1
 # Share of the way to the nearest boundary that a step may go.
 _BOUNDARY = 0.995
-
-
-class Problem(NamedTuple):
-    """One instance, scaled. P [K, N, N] (K = 1 or H); r, c [H, N]; w0, lower, upper, counted [N]; tau [H].
-
-    ``counted`` is 1 for assets whose trades count towards turnover and cost, else 0. ``exists`` [4, H, N] marks rows;
-    ``places`` is how many of its entries come before the kinds that no row is of.
-    """
-
-    P: _Array
-    r: _Array
-    c: _Array
-    w0: _Array
-    lower: _Array
-    upper: _Array
-    counted: _Array
-    tau: _Array
-    exists: _Array
-    places: int
-
-
-class Point(NamedTuple):
-    """Primal and dual variables (or a step in them)."""
-
-    w: _Array
-    u: _Array
-    nu: _Array
-    slack: _Array
-    dual: _Array
-    budget_slack: _Array
-    budget_dual: _Array
-
-
-class Gaps(NamedTuple):
-    """Residuals of the KKT conditions (row, budget, total, w, u), room for right-hand sides (f, h, g, 1/a), 1/slack."""
-
-    row: _Array
-    budget: _Array
-    total: _Array
-    w: _Array
-    u: _Array
-    target: _Array
-    budget_target: _Array
-    f: _Array
-    h: _Array
-    g: _Array
-    give: _Array
-    inverse: _Array
-
-
-@viewing
-def new_point(scratch: Scratch, H: int, N: int) -> Point:
-    """Room for a point of H stages and N assets."""
-    return Point(
-        matrix(scratch, H, N),
-        matrix(scratch, H, N),
-        vector(scratch, H),
-        slab(scratch, 4, H, N),
-        slab(scratch, 4, H, N),
-        vector(scratch, H),
-        vector(scratch, H),
-    )
-
-
-@viewing
-def new_gaps(scratch: Scratch, H: int, N: int) -> Gaps:
-    """Room for residuals of H stages and N assets."""
-    return Gaps(
-        slab(scratch, 4, H, N),
-        vector(scratch, H),
-        vector(scratch, H),
-        matrix(scratch, H, N),
-        matrix(scratch, H, N),
-        slab(scratch, 4, H, N),
-        vector(scratch, H),
-        matrix(scratch, H, N),
-        matrix(scratch, H, N),
-        matrix(scratch, H, N),
-        matrix(scratch, H, N),
-        slab(scratch, 4, H, N),
-    )
-
-
-@inner
-def count_places(lower: _Array, upper: _Array, H: int) -> int:
-    """Entries of [4, H, N] to be looked at: the last kind, UPPER, is left out where no weight has an upper bound."""
-    N: int = lower.shape[0]
-    for i in range(N):
-        if lower[i] < upper[i] and upper[i] < np.inf:
-            return 4 * H * N
-    return 3 * H * N
-
-
-@inner
-def mark_rows(problem: Problem, coupling: Coupling | None) -> int:
-    """Mark the rows that exist; return how many (budgets included)."""
-    exists = problem.exists
-    rows = 0
-    for s in range(exists.shape[1]):
-        limited = problem.tau[s] < np.inf
-        if limited:
-            rows += 1
-        for i in range(exists.shape[2]):
-            # Equal bounds fix a weight: that needs no rows.
-            free = problem.lower[i] < problem.upper[i]
-            trades = problem.counted[i] > 0.0 and (limited or problem.c[s, i] > 0.0)
-            exists[LOWER, s, i] = 1.0 if free and problem.lower[i] > -np.inf else 0.0
-            exists[UPPER, s, i] = 1.0 if free and problem.upper[i] < np.inf else 0.0
-            exists[RISE, s, i] = 1.0 if trades else 0.0
-            exists[FALL, s, i] = exists[RISE, s, i]
-            for kind in range(4):
-                rows += int(exists[kind, s, i])
-    if coupling is not None:
-        rows += count_coupling(coupling)
-    return rows
-
-
-@inner
-def start_point(problem: Problem, point: Point, centre: _Array, coupling: Coupling | None) -> None:
-    """Write a point strictly inside all rows wherever w0 allows it, with multipliers that balance its gradient.
-
-    The weights walk from w0 towards the middle of the box, spending half of the turnover budget at each stage.
-    """
-    H, N = point.w.shape
-    lower, upper, w0, tau, exists = problem.lower, problem.upper, problem.w0, problem.tau, problem.exists
-    w, u, slack = point.w, point.u, point.slack
-    base = 0.0
-    room = 0.0
-    for i in range(N):
-        low = lower[i] if lower[i] > -np.inf else min(0.0, upper[i] - 1.0)
-        high = upper[i] if upper[i] < np.inf else max(low, 0.0) + 1.0
-        centre[i] = low
-        base += low
-        room += high - low
-    fill = (1.0 - base) / room if room > 0.0 else 0.0
-    distance = 0.0
-    for i in range(N):
-        high = upper[i] if upper[i] < np.inf else max(centre[i], 0.0) + 1.0
-        centre[i] += fill * (high - centre[i])
-        distance += abs(centre[i] - w0[i]) * problem.counted[i]
-    reached = 0.0
-    for s in range(H):
-        limited = tau[s] < np.inf
-        before = reached
-        reached = 1.0
-        if limited and distance > 0.0:
-            reached = min(1.0, before + 0.5 * tau[s] / distance)
-        spare = max(tau[s] - (reached - before) * distance, 0.05 * tau[s]) if limited else 1.0
-        total = 0.0
-        for i in range(N):
-            change = (reached - before) * (centre[i] - w0[i])
-            w[s, i] = w0[i] + reached * (centre[i] - w0[i])
-            if lower[i] == upper[i]:
-                w[s, i] = lower[i]
-            u[s, i] = (abs(change) + 0.5 * spare / N) * exists[RISE, s, i]
-            total += u[s, i]
-            for kind in range(4):
-                slack[kind, s, i] = 1.0
-            if exists[LOWER, s, i] > 0.0:
-                slack[LOWER, s, i] = max(w[s, i] - lower[i], 0.01 / N)
-            if exists[UPPER, s, i] > 0.0:
-                slack[UPPER, s, i] = max(upper[i] - w[s, i], 0.01 / N)
-            if exists[RISE, s, i] > 0.0:
-                slack[RISE, s, i] = u[s, i] - change
-                slack[FALL, s, i] = u[s, i] + change
-        point.budget_slack[s] = 1.0
-        point.budget_dual[s] = 0.0
-        if limited:
-            point.budget_slack[s] = max(tau[s] - total, 0.01 * tau[s])
-            point.budget_dual[s] = _START / point.budget_slack[s]
-    _start_multipliers(problem, point, centre)
-    if coupling is not None:
-        start_coupling(coupling, w, w0, _START)
-
-
-@inner
-def _start_multipliers(problem: Problem, point: Point, gradient: _Array) -> None:
-    """Multipliers of at least `_START` that add up to the gradient at each weight, as far as its bounds allow it.
-
-    ``gradient`` [N] is scratch.
-    """
-    H, N = point.w.shape
-    K = problem.P.shape[0]
-    dual, exists = point.dual, problem.exists
-    for s in range(H):
-        P_s = problem.P[s if K > 1 else 0]
-        least = np.inf
-        mean = 0.0
-        for i in range(N):
-            value = -problem.r[s, i]
-            for k in range(N):
-                value += P_s[i, k] * point.w[s, k]
-            gradient[i] = value
-            mean += value / N
-            if exists[LOWER, s, i] > 0.0 and exists[UPPER, s, i] == 0.0:
-                least = min(least, value)
-        # Where a weight has no upper bound, only that of its lower one can balance the gradient.
-        point.nu[s] = _START - least if least < np.inf else -mean
-        for i in range(N):
-            pull = gradient[i] + point.nu[s]
-            dual[LOWER, s, i] = max(pull, 0.0) + _START if exists[UPPER, s, i] > 0.0 else max(pull, _START)
-            dual[UPPER, s, i] = max(-pull, 0.0) + _START
-            dual[RISE, s, i] = 0.5 * (problem.c[s, i] + point.budget_dual[s])
-            dual[FALL, s, i] = dual[RISE, s, i]
-            for kind in range(4):
-                dual[kind, s, i] *= exists[kind, s, i]
 
 
 @inner

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dxpp_core.compilation import viewing
 
-__all__ = ["Scratch", "matrix", "new_scratch", "scratch_size", "slab", "vector"]
+__all__ = ["Scratch", "matrix", "new_scratch", "scratch_size", "signs", "slab", "vector"]
 
 _Array = NDArray[np.float64]
 
