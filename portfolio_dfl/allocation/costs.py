@@ -33,9 +33,10 @@ __all__ = ["Charges", "Costs", "PlanTerms", "Rate", "calendar_years"]
 
 FloatArray = NDArray[np.float64]
 
-#: One number for all assets, or one for each by ticker.
+#: One number for all assets, or one for each by ticker, where "*" stands for all that are not named.
 Rate: TypeAlias = float | Mapping[str, float]
 
+_OTHERS = "*"
 # Interest and borrow fees accrue by the calendar, actual days over 365.
 DAYS_A_YEAR = 365.0
 
@@ -258,13 +259,17 @@ class Costs:
         charged = [ticker for ticker in tickers if ticker != self.cash]
         if not isinstance(rate, Mapping):
             return np.array([0.0 if ticker == self.cash else rate for ticker in tickers], dtype=np.float64)
-        lacking = [str(ticker) for ticker in charged if ticker not in rate]
-        unknown = [str(ticker) for ticker in rate if ticker not in charged]
+        others = rate.get(_OTHERS)
+        lacking = [str(ticker) for ticker in charged if ticker not in rate and others is None]
+        unknown = [str(ticker) for ticker in rate if ticker not in charged and ticker != _OTHERS]
         if lacking or unknown:
             clauses = [f"no value for {', '.join(lacking)}"] * bool(lacking)
             clauses += [f"values for {', '.join(unknown)}, which are not among the assets"] * bool(unknown)
-            raise AllocationError(f"{name} has {' and '.join(clauses)}: give one to each asset, or one number for all")
-        return np.array([rate.get(ticker, 0.0) for ticker in tickers], dtype=np.float64)
+            raise AllocationError(
+                f'{name} has {" and ".join(clauses)}: give one to each asset, "*" to all others, or one number to all'
+            )
+        values = {**dict.fromkeys(charged, others), **rate}
+        return np.array([0.0 if ticker == self.cash else values[ticker] for ticker in tickers], dtype=np.float64)
 
 
 def calendar_years(dates: pd.DatetimeIndex) -> FloatArray:

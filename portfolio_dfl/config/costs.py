@@ -20,8 +20,8 @@ class CostsConfig(Section):
 
     rate: _Rate | ByTicker | None = Field(
         default=None,
-        description="proportional cost of a unit traded, or {ticker: cost}; null: backtest.cost_rate in the books and "
-        "allocation.transaction_cost in the plan",
+        description="proportional cost of a unit traded, or {ticker: cost, '*': others}; null: backtest.cost_rate "
+        "in the books and allocation.transaction_cost in the plan",
     )
     spreads: Text | None = Field(
         default=None,

@@ -332,7 +332,7 @@ def _unknown(where: list[str]) -> str:
     names = _fields_of(where[:-1])
     everywhere = {key.rsplit(".", 1)[-1]: key for key in StudyConfig().flat()}
     nearest = [".".join([*where[:-1], name]) for name in get_close_matches(where[-1], names, n=1)]
-    nearest += [everywhere[name] for name in get_close_matches(where[-1], everywhere, n=1)]
+    nearest += [everywhere[name] for name in get_close_matches(where[-1], everywhere, n=1, cutoff=0.75)]
     advice = f"the nearest is {nearest[0]}" if nearest else f"valid ones: {', '.join(names)}"
     return f"unknown key {'.'.join(where)}; {advice}"
 

@@ -42,6 +42,16 @@ def test_the_plans_parabola_costs_what_the_power_does_at_a_typical_trade() -> No
     np.testing.assert_allclose(costs.plan_impact(TICKERS) * 0.04**2, paid, rtol=1e-14)
 
 
+def test_a_star_stands_for_all_that_are_not_named() -> None:
+    dates, trades = pd.DatetimeIndex(["2024-01-02"]), np.array([[0.1, -0.2, 0.1]])
+    costs = Costs(rate={"*": 0.001, "B": 0.002}, borrow_rate={"*": 0.02})
+    costs.check(["A", "B", "C"])
+    assert costs.charges(trades, dates, ["A", "B", "C"]).proportional == pytest.approx([0.0002 + 0.0004])
+    assert costs.borrow_fees(np.array([[-0.5, 1.0, 0.5]]), np.array([1.0]), ["A", "B", "C"]) == pytest.approx([0.01])
+    with pytest.raises(AllocationError, match="values for D, which are not among the assets"):
+        Costs(rate={"*": 0.001, "D": 0.0}).check(["A", "B", "C"])
+
+
 def test_missing_spreads_are_named() -> None:
     with pytest.raises(DataError, match="spread of B on 2024-01-03 is missing, 1 of 6 values"):
         Costs(spreads=spreads()).plan_rates(DATES, TICKERS)

@@ -24,6 +24,7 @@ import torch
 from small_study import WINDOWS, same_weights, small, start, statuses
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
+from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import ConfigError, PortfolioError, TrainingError
 from portfolio_dfl.execution.fan_out import Backend, connected, fan_out
 from portfolio_dfl.execution.own_sources import find_sources
@@ -154,13 +155,29 @@ def connection(cluster: tuple[Backend, str]) -> Iterator[tuple[Backend, str]]:
         yield cluster
 
 
-# Predictors whose training draws: threads of a worker would take each other's numbers.
-_DRAWING = ("forecasting.predictor=mlp", "forecasting.options={dropout: 0.5}", "training.learning_rate=0.01")
+# Of everything that a study can have something, and a predictor whose training draws: threads of a worker would take
+# each other's numbers.
+_RICH = (
+    "features={momentum: {builtin: momentum, options: {windows: [5, 10]}}, fear: {source: FILE, lag: 1}}",
+    "allocation.limits={max_weight: {'*': 0.5}, groups: {calm: {tickers: [QUAL, USMV], min: 0.2, max: 0.8}}}",
+    "costs={rate: {'*': 0.0005, SIZE: 0.001}}",
+    *("forecasting.predictor=gru", "forecasting.options={hidden: 4}", "forecasting.prior=equilibrium"),
+    *("training.gradient=smoothed", "training.retrain_every=2", "training.learning_rate=0.01"),
+    "backtest.rebalance=weekly",
+)
+
+
+def rich(folder: Path, *overrides: str) -> StudyConfig:
+    """The study with features, limits, costs and smoothing, decided every week."""
+    dates = pd.bdate_range("2017-12-01", "2019-01-15")
+    fear = pd.DataFrame({"fear": 10.0 + np.random.default_rng(2).random(len(dates))}, index=dates.rename("date"))
+    fear.to_csv(folder.parent / "fear.csv")
+    return small(folder, *(each.replace("FILE", str(folder.parent / "fear.csv")) for each in _RICH), *overrides)
 
 
 @pytest.fixture(scope="module")
 def sequential(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
-    return run_study(small(tmp_path_factory.mktemp("runs"), *_DRAWING))
+    return run_study(rich(tmp_path_factory.mktemp("runs")))
 
 
 def square(number: int) -> int:
@@ -239,7 +256,7 @@ def test_a_study_on_a_cluster_finds_the_same(
             killed.append(busy_worker(worker))
             os.kill(killed[0], signal.SIGKILL)
 
-    config = small(tmp_path, *_DRAWING, f"execution.backend={backend}", f"execution.address={address}")
+    config = rich(tmp_path, f"execution.backend={backend}", f"execution.address={address}")
     result = run_study(config, progress=kill_a_worker)
     assert killed
     assert same_weights(sequential, result)
