@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 import pandas as pd
 
 from portfolio_dfl.config.features import FeatureConfig
-from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.data.parquet import parquet_bytes, read_parquet
 from portfolio_dfl.errors import ConfigError, DataError
 from portfolio_dfl.strategies.cash import without_cash
@@ -20,13 +20,44 @@ if TYPE_CHECKING:
     from portfolio_dfl.data.features import FeatureSet, FeatureTable
     from portfolio_dfl.data.features.collection import Feature
 
-__all__ = ["FEATURES", "Tables", "build_features", "read_tables", "table_files", "with_tables", "write_tables"]
+__all__ = [
+    "FEATURES",
+    "Features",
+    "Tables",
+    "build_features",
+    "read_tables",
+    "split_features",
+    "table_files",
+    "with_tables",
+    "write_tables",
+]
 
 #: Folder that tables are kept in, beside what they were used with.
 FEATURES = "features"
 
+_Table: TypeAlias = Union["FeatureTable", pd.DataFrame, str, os.PathLike[str]]
 #: Tables of features by name: frames, files, or tables that are read already.
-Tables: TypeAlias = Mapping[str, Union["FeatureTable", pd.DataFrame, str, os.PathLike[str]]]
+Tables: TypeAlias = Mapping[str, _Table]
+#: These, or mappings, which are sections of a configuration.
+Features: TypeAlias = Mapping[str, _Table | Mapping[str, Any]]
+
+
+def split_features(
+    config: StudyLike | None, given: Features | None, sections: Mapping[str, Any]
+) -> tuple[StudyConfig, Tables | None]:
+    """The configuration with the sections among what is given under ``features`` in Python, and the tables there.
+
+    So that ``run_study(**config.plain())`` is the study of the configuration.
+
+    Raises
+    ------
+    ConfigError
+        If a section cannot be used.
+    """
+    described = {name: value for name, value in (given or {}).items() if isinstance(value, Mapping)}
+    tables = {name: value for name, value in (given or {}).items() if not isinstance(value, Mapping)}
+    more = {**sections, "features": described} if described else sections
+    return StudyConfig.of(config, **more), tables or None
 
 
 def with_tables(config: StudyConfig, given: Tables | None) -> StudyConfig:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from portfolio_dfl.config.study import StudyConfig, StudyLike
+from portfolio_dfl.config.study import StudyLike
 from portfolio_dfl.data.features import FeatureReport, check_features
 from portfolio_dfl.data.inspection import CheckReport, check_prices
 from portfolio_dfl.data.sources import open_source
 from portfolio_dfl.notebook import PrintedResult
-from portfolio_dfl.strategies.features import Tables, build_features
+from portfolio_dfl.strategies.features import Features, build_features, split_features, with_tables
 from portfolio_dfl.study.given import own_sources
 from portfolio_dfl.study.span import load_panel
 
@@ -47,7 +47,7 @@ class StudyCheck(PrintedResult):
         return f"{self.prices}\n\nfeatures, as known at the close of each session: {verdict}\n{self.features}"
 
 
-def check_study(config: StudyLike, *, features: Tables | None = None) -> StudyCheck:
+def check_study(config: StudyLike, *, features: Features | None = None) -> StudyCheck:
     """Run every check on the prices and the features of a study.
 
     Parameters
@@ -61,7 +61,8 @@ def check_study(config: StudyLike, *, features: Tables | None = None) -> StudyCh
     PortfolioError
         If something cannot be read at all.
     """
-    study = StudyConfig.of(config)
+    study, tables = split_features(config, features, {})
+    study = with_tables(study, tables)
     own_sources(study)
     section = study.data
     source = open_source(section.source, tickers=section.tickers, start=section.start, end=section.end)
@@ -77,5 +78,5 @@ def check_study(config: StudyLike, *, features: Tables | None = None) -> StudyCh
     if not report.usable or not study.features:
         return StudyCheck(report, None)
     panel = load_panel(study)
-    found = build_features(study, list(panel.tickers), features)
+    found = build_features(study, list(panel.tickers), tables)
     return StudyCheck(report, None if found is None else check_features(found, panel.returns))

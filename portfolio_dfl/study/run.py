@@ -20,7 +20,7 @@ from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
 from portfolio_dfl.execution.provenance import git_commit, versions
 from portfolio_dfl.notebook import PrintedResult
-from portfolio_dfl.strategies.features import Tables
+from portfolio_dfl.strategies.features import Features, Tables, split_features
 from portfolio_dfl.strategies.own import freeze_policies, modules_of
 from portfolio_dfl.strategies.table import TABLE, Lane
 from portfolio_dfl.study.folder import RunFolder
@@ -76,7 +76,7 @@ def run_study(
     config: StudyLike | None = None,
     *,
     prices: pd.DataFrame | None = None,
-    features: Tables | None = None,
+    features: Features | None = None,
     spreads: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -94,7 +94,8 @@ def run_study(
     features : mapping, optional
         Tables of features by name, as frames or as what
         :func:`~portfolio_dfl.data.features.reading.feature_table` gives; they take the place of files, and the
-        configuration says the rest of them.
+        configuration says the rest of them. What is a mapping is such a part of the configuration:
+        ``{"momentum": {"builtin": "momentum"}}``.
     spreads : DataFrame, optional
         Bid–ask spreads by date, a column a ticker, in place of ``costs.spreads``; kept with the run.
     strategies : mapping of str to policy, optional
@@ -111,7 +112,8 @@ def run_study(
     PortfolioError
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
-    plan = _prepared(StudyConfig.of(config, **sections), prices, strategies, features, spreads)
+    study, tables = split_features(config, features, sections)
+    plan = _prepared(study, prices, strategies, tables, spreads)
     return _complete(plan, _begin(plan), progress)
 
 
@@ -119,7 +121,7 @@ def train_study(
     config: StudyLike | None = None,
     *,
     prices: pd.DataFrame | None = None,
-    features: Tables | None = None,
+    features: Features | None = None,
     spreads: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -129,7 +131,8 @@ def train_study(
 
     Parameters and errors as :func:`run_study`.
     """
-    plan = _prepared(StudyConfig.of(config, **sections), prices, strategies, features, spreads)
+    study, tables = split_features(config, features, sections)
+    plan = _prepared(study, prices, strategies, tables, spreads)
     folder, execution = _begin(plan), plan.execution
     with _tracked(plan, folder) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(plan, folder, children, progress or _silent)
@@ -140,7 +143,7 @@ def compare_study(
     config: StudyLike | None = None,
     *,
     prices: pd.DataFrame | None = None,
-    features: Tables | None = None,
+    features: Features | None = None,
     spreads: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -150,14 +153,12 @@ def compare_study(
 
     Parameters and errors as :func:`run_study`.
     """
-    study = StudyConfig.of(config, **sections)
+    study, tables = split_features(config, features, sections)
     named = study.backtest.strategies
     compared = [name for name, entry in TABLE.items() if entry.compared or name in named]
     every = [*compared, *(name for name in named if name not in TABLE)]
     changed = study.override([f"backtest.strategies={json.dumps(every)}"])
-    return run_study(
-        changed, prices=prices, features=features, spreads=spreads, strategies=strategies, progress=progress
-    )
+    return run_study(changed, prices=prices, features=tables, spreads=spreads, strategies=strategies, progress=progress)
 
 
 def resume_study(

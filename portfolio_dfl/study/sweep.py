@@ -27,7 +27,7 @@ from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
 from portfolio_dfl.execution.process import SharedChange, log_level
-from portfolio_dfl.strategies.features import Tables, build_features, with_tables
+from portfolio_dfl.strategies.features import Features, Tables, build_features, split_features, with_tables
 from portfolio_dfl.strategies.limits import build_limits
 from portfolio_dfl.strategies.setting import resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
@@ -136,7 +136,7 @@ def run_sweep(
     config: StudyLike | None = None,
     *,
     prices: pd.DataFrame | None = None,
-    features: Tables | None = None,
+    features: Features | None = None,
     progress: Progress | None = None,
     **sections: Any,
 ) -> SweepResult:
@@ -155,8 +155,9 @@ def run_sweep(
     """
     import optuna
 
-    given = with_given(StudyConfig.of(config, **sections), [], prices=prices is not None, spreads=False)
-    asked = with_tables(given, features)
+    asked_for, tables = split_features(config, features, sections)
+    given = with_given(asked_for, [], prices=prices is not None, spreads=False)
+    asked = with_tables(given, tables)
     config = located(asked)
     sources = own_sources(config)
     section = config.sweep
@@ -164,11 +165,11 @@ def run_sweep(
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
     _require_searchable(section.space)
     variants = _variants(config)
-    known, start, end = _validation(config, variants, load_panel(config, prices).returns, features)
+    known, start, end = _validation(config, variants, load_panel(config, prices).returns, tables)
     judged = config.override(f"sweep.risk_aversion={judging_risk_aversion(config)!r}")
     folder = config.tracking.folder
     tickers = list(known.columns)
-    tabled = build_features(config, tickers, features)
+    tabled = build_features(config, tickers, tables)
     name = f"{config.name}-{_digest(asked, known, load_spreads(config, tickers), tabled, sources)}"
     store = open_store(folder, experiment=config.tracking.experiment or config.name, uri=config.tracking.uri)
     tags = {"kind": "sweep", "sweep": name}
@@ -191,7 +192,7 @@ def run_sweep(
                 study.sampler = optuna.samplers.TPESampler(seed=int(seed))
                 trial = study.ask()
                 values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
-                score = validation_score(_changed(judged, values), known, start, end, features)
+                score = validation_score(_changed(judged, values), known, start, end, tables)
                 with uninterrupted():
                     if np.isfinite(score):
                         study.tell(trial, score)

@@ -129,8 +129,7 @@ def test_python_and_yaml_are_the_same_study(weekly: StudyResult, shared_data: Pa
     sections = weekly.config.plain()
     data = {key: value for key, value in sections["data"].items() if key != "source"}
     assert same_weights(run_study({**sections, "data": data}, prices=prices), weekly)
-    features = {"features": sections.pop("features")}  # as a keyword argument that is tables
-    assert same_weights(run_study(features, **sections), weekly)
+    assert same_weights(run_study(**sections), weekly)
 
 
 def test_other_processes_and_a_resumed_study_decide_the_same(weekly: StudyResult, tmp_path: Path) -> None:
