@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from portfolio_dfl.config.own import OwnPart
 from portfolio_dfl.config.section import Section, Text, Ticker
 
-__all__ = ["OTHERS", "BenchmarkConfig", "GroupConfig", "LimitsConfig", "RangeConfig"]
+__all__ = ["OTHERS", "BenchmarkConfig", "ExposureConfig", "GroupConfig", "LimitsConfig", "RangeConfig"]
 
 #: Stands for tickers, or groups, that are not named.
 OTHERS = "*"
@@ -49,6 +49,21 @@ class GroupConfig(Section):
             raise ValueError("a group needs a min, a max, or both")
         if self.tickers is not None and not self.tickers:
             raise ValueError("a group needs a ticker at least")
+        return self
+
+
+class ExposureConfig(Section):
+    """The weighted sum of numbers of the tickers, Σ value · weight: a beta, a duration, a score."""
+
+    values: dict[Ticker, float] = Field(min_length=1, description="{ticker: number}, '*' for others")
+    min: float | None = Field(default=None, description="least sum; null: none")
+    max: float | None = Field(default=None, description="largest sum; null: none")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        _require_order(self.min, self.max)
+        if self.min is None and self.max is None:
+            raise ValueError("an exposure needs a min, a max, or both")
         return self
 
 
@@ -94,6 +109,9 @@ class LimitsConfig(Section):
         default=None, description="{ticker: group}, or a CSV or Parquet file with the columns ticker and group_column"
     )
     group_column: Text = Field(default="group", min_length=1, description="column of that file")
+    exposures: dict[Text, ExposureConfig] = Field(
+        default_factory=dict, description="{name: {values: {ticker: number}, min: .., max: ..}}, such as a beta"
+    )
     gross: _Positive | None = Field(default=None, description="gross leverage: largest Σ|w|, cash left out; null: any")
     net: float | RangeConfig | None = Field(
         default=None, description="net exposure Σw, cash left out: a number or {min: .., max: ..}; null: any"

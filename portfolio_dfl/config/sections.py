@@ -328,8 +328,9 @@ class SweepConfig(Section):
     strategy: Annotated[str, PlainValidator(one_of("trained"))] = Field(
         default="decision_focused", description=f"what is tuned: {' | '.join(strategy_names('trained'))}"
     )
-    score: Literal["sharpe", "utility", "cagr"] = Field(
-        default="utility", description="after costs, higher is better: utility | sharpe | cagr"
+    score: Annotated[str, PlainValidator(part_name("utility", "sharpe", "cagr"))] = Field(
+        default="utility",
+        description="after costs, higher is better: utility | sharpe | cagr | package.module:name of your own",
     )
     risk_aversion: float | None = Field(
         default=None,

@@ -35,7 +35,8 @@ def build_limits(allocation: AllocationConfig, tickers: Sequence[str]) -> list[L
     if largest is not None and section.max_weight is not None:
         raise ConfigError("allocation.max_weight and allocation.limits.max_weight say the same: give one of them")
     _require_known(section, tickers)
-    found = [*_boxes(section, largest, tickers), *_groups(section, tickers), *_exposures(section, tickers)]
+    found = [*_boxes(section, largest, tickers), *_groups(section, tickers), *_leverage(section, tickers)]
+    found += _exposures(section, tickers)
     if section.benchmark is not None:
         found += _benchmark(section.benchmark, tickers)
     return [*found, *_trades(section, tickers), *_own(section, tickers)]
@@ -137,7 +138,7 @@ def _groups(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
     return found
 
 
-def _exposures(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
+def _leverage(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
     from portfolio_dfl.allocation.exposure import GrossLeverage, NetExposure
     from portfolio_dfl.allocation.limits import CashAsset
 
@@ -156,6 +157,23 @@ def _exposures(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
         )
     elif net is not None:
         found.append(NetExposure(net, net))
+    return found
+
+
+def _exposures(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
+    from portfolio_dfl.allocation.limits import ExposureLimits
+
+    found: list[Limit] = []
+    for name, exposure in section.exposures.items():
+        lacking = [ticker for ticker in tickers if ticker not in exposure.values and OTHERS not in exposure.values]
+        if lacking:
+            raise ConfigError(
+                f"allocation.limits.exposures.{name} has no value for {', '.join(lacking)}: give one to each "
+                "ticker, or '*' to all others"
+            )
+        low = float("-inf") if exposure.min is None else exposure.min
+        high = float("inf") if exposure.max is None else exposure.max
+        found.append(ExposureLimits(tuple(_each(exposure.values, tickers, 0.0)), low, high, name))
     return found
 
 
@@ -215,6 +233,7 @@ def _require_known(section: LimitsConfig, tickers: Sequence[str]) -> None:
         if isinstance(value := getattr(section, key), dict)
     }
     named |= {f"groups.{name}.tickers": group.tickers or [] for name, group in section.groups.items()}
+    named |= {f"exposures.{name}.values": exposure.values for name, exposure in section.exposures.items()}
     named |= {"cash": [] if section.cash is None else [section.cash], "no_trade": section.no_trade}
     benchmark = section.benchmark
     if benchmark is not None:

@@ -26,6 +26,7 @@ import pandas as pd
 from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
+from portfolio_dfl.execution.parts import is_own
 from portfolio_dfl.execution.process import SharedChange, log_level
 from portfolio_dfl.strategies.features import Features, Tables, build_features, split_features, with_tables
 from portfolio_dfl.strategies.limits import build_limits
@@ -43,6 +44,7 @@ from portfolio_dfl.tracking.places import StoreError, refusal, restored, sqlite_
 if TYPE_CHECKING:
     import optuna
 
+    from portfolio_dfl.backtest.own_metric import OwnMetric
     from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.execution.own_sources import OwnSources
 
@@ -161,6 +163,7 @@ def run_sweep(
     config = located(asked)
     sources = own_sources(config)
     section = config.sweep
+    _own_score(config)  # one that does not fit is heard of now
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
     _require_searchable(section.space)
@@ -253,6 +256,7 @@ def validation_score(
         periods_per_year=periods_per_year(config, known),
     )
     rule = LedgerRule.of(config, setting.costs)
+    own = _own_score(config)
     decisions = rebalancing_of(config).dates(pd.DatetimeIndex(known.index), start, end)
     scores = []
     for lane in tuned:
@@ -273,9 +277,17 @@ def validation_score(
             periods_per_year=periods_per_year(config, known),
             risk_free=config.evaluation.risk_free_rate,
             risk_aversion=judging_risk_aversion(config),
+            own=own,
         )
         scores.append(float(measures[config.sweep.score]))
     return float(np.mean(scores))
+
+
+def _own_score(config: StudyConfig) -> dict[str, OwnMetric]:
+    """The score by its name where it is a metric of the user's own, else nothing."""
+    from portfolio_dfl.backtest.own_metric import OwnMetric
+
+    return {config.sweep.score: OwnMetric(config.sweep.score)} if is_own(config.sweep.score) else {}
 
 
 def _require_searchable(space: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from portfolio_dfl.allocation import (
     BenchmarkBand,
     BoxLimits,
     CashAsset,
+    ExposureLimits,
     GrossLeverage,
     GroupLimits,
     NetExposure,
@@ -55,6 +56,10 @@ def allocation(limits: str, *more: str) -> AllocationConfig:
             [GroupLimits((0, 2), 0.2, 0.6, "equity")],
         ),
         (
+            "{exposures: {beta: {values: {SPY: 1.0, GLD: 0.1, '*': 0.0}, max: 0.6}}}",
+            [ExposureLimits((1.0, 0.0, 0.1, 0.0), -INF, 0.6, "beta")],
+        ),
+        (
             "{groups: {risky: {max: 0.5}, '*': {max: 0.7}}, group_of: {SPY: risky, AGG: safe, GLD: risky, BIL: safe}}",
             [GroupLimits((0, 2), -INF, 0.5, "risky"), GroupLimits((1, 3), -INF, 0.7, "safe")],
         ),
@@ -90,6 +95,11 @@ def test_the_old_largest_weight_is_the_limit_that_it_was() -> None:
         ("{min_weight: 0.5, max_weight: {SPY: 0.4}}", r"no weight is left for SPY \(at least 0.5, at most 0.4\)"),
         ("{groups: {risk: {max: 0.5}}, group_of: {SPY: risky, AGG: safe, GLD: risky, BIL: safe}}", "nearest is risky"),
         ("{groups: {risky: {max: 0.5}}, group_of: {SPY: risky, AGG: safe}}", "no group of GLD, BIL"),
+        (
+            "{exposures: {beta: {values: {SPY: 1.0, BLI: 0.1}, max: 1}}}",
+            "BLI in exposures.beta.values .the nearest is BIL",
+        ),
+        ("{exposures: {beta: {values: {SPY: 1.0}, max: 1}}}", "exposures.beta has no value for AGG, GLD, BIL"),
     ],
 )
 def test_tickers_and_groups_that_are_not_there_are_named_at_once(limits: str, words: str) -> None:

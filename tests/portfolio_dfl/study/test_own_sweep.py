@@ -26,6 +26,10 @@ class Gain:
 
 def blind(outcome):
     return outcome.samples.future_returns.mean()
+
+
+def traded(ledger):
+    return -ledger.daily["turnover"].sum()
 """
 
 QUICK = ("sweep.days=20", "sweep.trials=1", "training.epochs=1", "training.loss=losses_of_mine:Gain")
@@ -65,9 +69,18 @@ def test_prices_in_memory_are_searched_as_those_of_a_source(search: SweepResult,
     assert again.best.data.source != search.best.data.source
 
 
+def test_a_metric_of_ones_own_may_judge(search: SweepResult, tmp_path: Path) -> None:
+    (tmp_path / "losses_of_mine.py").write_text(MODULE)
+    score = "sweep.score=losses_of_mine:traded"
+    found = run_sweep(small(tmp_path / "runs", SPACE, *QUICK, score).beside(tmp_path))
+    assert found.score < 0.0
+    assert found.objective.startswith("losses_of_mine:traded, decisions from")
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
+        ("sweep.score=losses_of_mine:Absent", "has no attribute 'Absent'"),
         ("training.loss=losses_of_mine:blind", "does not depend on the forecasts"),
         ("sweep.space={training.loss: [decision, losses_of_mine:Absent]}", "has no attribute 'Absent'"),
     ],
