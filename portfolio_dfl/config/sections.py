@@ -187,6 +187,9 @@ class TrainingConfig(Section):
         description="consecutive samples a step; null: all; 1: the paper's pass through time",
     )
     learning_rate: float = Field(default=1e-4, gt=0, description="of AdamW")
+    schedule: Literal["constant", "cosine", "one_cycle"] = Field(
+        default="constant", description="learning rate over the epochs: constant | cosine | one_cycle, as in PyTorch"
+    )
     weight_decay: float = Field(default=0.0, ge=0, description="of AdamW")
     gradient_clip: float | None = Field(default=None, gt=0, description="largest norm of a step's gradient")
     validation_samples: int = Field(
@@ -200,6 +203,11 @@ class TrainingConfig(Section):
     smoothing: SmoothingConfig = SmoothingConfig()
     warm_start: bool = Field(default=False, description="start each window from the predictor of the one before")
     risk_scaling: bool = Field(default=False, description="learn a scale of each volatility as well")
+    learned: list[Literal["risk_aversion", "transaction_cost", "forecasts"]] = Field(
+        default_factory=list,
+        description="learn a factor of each as well, by decision-focused training: risk_aversion | transaction_cost | "
+        "forecasts",
+    )
     seeds: list[Annotated[int, Field(ge=0, lt=_SEEDS)]] = Field(
         default=[0], min_length=1, description="each trained strategy is run once for each"
     )

@@ -237,6 +237,8 @@ def _trained(
         patience=training.patience,
         smoothing=smoothed if training.gradient == "smoothed" else None,
         smoothing_schedule=smoothing.schedule,
+        learned=tuple(training.learned),
+        schedule=training.schedule,
     )
     cash, rate, stage = known_cash(config), config.costs.cash_rate, config.allocation.stage
     known = None

@@ -229,7 +229,8 @@ def _two_stage(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | Non
     from portfolio_dfl.training.policies import TwoStagePolicy
 
     options = setting.training()
-    options["settings"] = replace(options["settings"], method=setting.two_stage_method)
+    # Squared error tells nothing of risk and costs; what the forecasts are multiplied by is the predictor's own there.
+    options["settings"] = replace(options["settings"], method=setting.two_stage_method, learned=())
     options["risk_scaling"] = False
     return TwoStagePolicy(setting.layer(), setting.covariance, seed=lane.seed or 0, name=lane.label, **options)
 

@@ -157,6 +157,8 @@ def window_frame(
 
 def window_metrics(window: TrainedWindow) -> dict[str, float]:
     """Numbers of one trained window, NaN where there are none."""
+    from portfolio_dfl.training.learned_factors import read_factors
+
     logit = (window.state or {}).get("covariance_scaling.shrinkage_logit")
     return {
         "train_loss": window.losses[-1] if window.losses else np.nan,
@@ -165,6 +167,7 @@ def window_metrics(window: TrainedWindow) -> dict[str, float]:
         "samples": float(window.n_training),
         "seconds": window.seconds,
         "learned_shrinkage": np.nan if logit is None else float(logit.sigmoid()),
+        **{f"learned_{name}": factor for name, factor in read_factors(window.state or {}).items()},
         **window.health.as_dict(),
     }
 

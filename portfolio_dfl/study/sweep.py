@@ -78,6 +78,8 @@ _NEWER = (
     "forecasting.ensemble",
     "backtest.strategy_options",
     "sweep.risk_aversion",
+    "training.learned",
+    "training.schedule",
 )
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]

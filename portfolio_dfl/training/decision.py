@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
 from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import Inputs, KnownReturn, Prior
+from portfolio_dfl.training.learned_factors import LearnedFactors
 from portfolio_dfl.training.samples import Samples
 
 __all__ = ["DecisionBook", "DecisionModel", "Outcome"]
@@ -35,6 +37,13 @@ class DecisionModel(nn.Module):
         What the predictor's forecasts are added to; nothing by default.
     known : KnownReturn, optional
         An asset whose return is known: predictor and prior are of the others.
+    learned : sequence of str
+        What else is learned, see `LearnedFactors`.
+
+    Raises
+    ------
+    TrainingError
+        If a factor of the transaction cost is to be learned where the layer counts none.
     """
 
     def __init__(
@@ -44,6 +53,7 @@ class DecisionModel(nn.Module):
         covariance_scaling: nn.Module | None = None,
         prior: Prior | None = None,
         known: KnownReturn | None = None,
+        learned: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.predictor = predictor
@@ -52,10 +62,16 @@ class DecisionModel(nn.Module):
         self.prior = prior
         self.known = known
         self.risk_aversion = float(torch.as_tensor(layer.risk_aversion).detach())
+        self.factors = LearnedFactors(learned)
+        if "transaction_cost" in learned and not bool((torch.as_tensor(layer.transaction_cost) > 0.0).any()):
+            raise TrainingError("the plan counts no transaction cost whose factor could be learned")
 
     def forecast(self, features: Tensor | Inputs, covariance: Tensor | None = None) -> Tensor:
         """Expected returns [B, H, N] from features [B, lookback, N], or `Inputs`; a prior sees the covariance too."""
         forecasts: Tensor = self.predictor(self.seen(features))
+        factor = self.factors.of("forecasts")
+        if factor is not None:
+            forecasts = factor * forecasts
         if self.prior is not None:
             forecasts = forecasts + self.expected(features, covariance)
         return forecasts if self.known is None else self.known.among(forecasts)
@@ -90,11 +106,18 @@ class DecisionModel(nn.Module):
         The decision dates [B], if given, name a problem that has no solution in the layer's error. The cost [B, N] of
         a unit traded, if given, takes the place of the layer's. With ``smoothing`` gradients are of a smoothed plan.
         """
+        counted = None if cost is None else cost.unsqueeze(1)
+        more_risk, more_cost = self.factors.of("risk_aversion"), self.factors.of("transaction_cost")
+        if more_cost is not None:
+            counted = more_cost * torch.as_tensor(
+                self.layer.transaction_cost if counted is None else counted, dtype=torch.float64
+            )
         weights: Tensor = self.layer(
             expected_returns,
             self.covariance_scaling(covariance),
             held,
-            transaction_cost=None if cost is None else cost.unsqueeze(1),
+            risk_aversion=None if more_risk is None else more_risk * self.risk_aversion,
+            transaction_cost=counted,
             dates=dates,
             smoothing=smoothing,
         )

@@ -16,12 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
 from portfolio_dfl.allocation.limits import Limit
+from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.data.features.collection import FeatureSet
 from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec, PriorSpec
 from portfolio_dfl.forecasting.build import PredictorFactory
 from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
+from portfolio_dfl.training.learned_factors import Learnable
 from portfolio_dfl.training.losses import Loss, build_loss
 from portfolio_dfl.training.policies import PredictOptimisePolicy
 from portfolio_dfl.training.settings import TrainingSettings
@@ -92,6 +94,8 @@ class DecisionFocusedPortfolio(BaseOptimization):
         See `TrainingSettings`.
     validation_samples, patience
         Of early stopping, see `TrainingSettings`.
+    smoothing, smoothing_schedule, schedule, learned
+        See `TrainingSettings`.
     risk_scaling : bool
         Learn a `LearnedCovarianceScaling` of the covariance beside the predictor.
     seed : int
@@ -143,6 +147,10 @@ class DecisionFocusedPortfolio(BaseOptimization):
         gradient_clip: float | None = None,
         validation_samples: int = 0,
         patience: int = 5,
+        smoothing: Smoothing | None = None,
+        smoothing_schedule: Literal["constant", "to_exact"] = "constant",
+        schedule: Literal["constant", "cosine", "one_cycle"] = "constant",
+        learned: Sequence[Learnable] = (),
         risk_scaling: bool = False,
         seed: int = 0,
         portfolio_params: dict[str, Any] | None = None,
@@ -186,6 +194,10 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self.gradient_clip = gradient_clip
         self.validation_samples = validation_samples
         self.patience = patience
+        self.smoothing = smoothing
+        self.smoothing_schedule = smoothing_schedule
+        self.schedule = schedule
+        self.learned = learned
         self.risk_scaling = risk_scaling
         self.seed = seed
 
@@ -353,6 +365,10 @@ class DecisionFocusedPortfolio(BaseOptimization):
             gradient_clip=self.gradient_clip,
             validation_samples=self.validation_samples,
             patience=self.patience,
+            smoothing=self.smoothing,
+            smoothing_schedule=self.smoothing_schedule,
+            learned=tuple(self.learned),
+            schedule=self.schedule,
         )
         return PredictOptimisePolicy(
             layer,

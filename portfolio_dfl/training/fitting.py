@@ -60,6 +60,7 @@ def fit_by_gradient(
         weight_decay=settings.weight_decay,
         inflation_limit=settings.inflation_limit,
         smoothing=settings.smoothing_at,
+        schedule=settings.schedule,
     )
     best_epoch = _BestEpoch()
     callbacks: list[Callback] = [best_epoch]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import lightning.pytorch as pl
 import torch
@@ -15,6 +16,9 @@ from portfolio_dfl.training.datamodule import Batch
 from portfolio_dfl.training.decision import DecisionModel, Outcome
 from portfolio_dfl.training.health import HealthMonitor
 from portfolio_dfl.training.losses import Loss
+
+if TYPE_CHECKING:
+    from torch.optim.lr_scheduler import LRScheduler
 
 __all__ = ["PortfolioModule"]
 
@@ -37,6 +41,8 @@ class PortfolioModule(pl.LightningModule):
         diverged.
     smoothing : callable, optional
         From an epoch, counted from 0, to the smoothing whose gradients its steps follow.
+    schedule : {"constant", "cosine", "one_cycle"}
+        Learning rate over the epochs.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class PortfolioModule(pl.LightningModule):
         weight_decay: float = 0.0,
         inflation_limit: float = 100.0,
         smoothing: Callable[[int], Smoothing | None] | None = None,
+        schedule: Literal["constant", "cosine", "one_cycle"] = "constant",
     ) -> None:
         super().__init__()
         self.model = model
@@ -56,22 +63,37 @@ class PortfolioModule(pl.LightningModule):
         self.weight_decay = weight_decay
         self.inflation_limit = inflation_limit
         self._smoothing = smoothing
+        self._schedule = schedule
         self.health = HealthMonitor()
         # Kept here because Lightning's own metrics cost more than a step of the predictor.
         self.losses: list[float] = []
         self._epoch_loss, self._epoch_samples = 0.0, 0
         self._outcome: Outcome | None = None
 
-    def configure_optimizers(self) -> Optimizer:
+    def configure_optimizers(self) -> Any:
         # The layer is the problem, shared between windows; what is learned lies before it.
-        learned = [self.model.predictor, self.model.covariance_scaling]
+        learned = [self.model.predictor, self.model.covariance_scaling, self.model.factors]
         learned += [] if self.model.prior is None else [self.model.prior]
         parameters = [part for module in learned for part in module.parameters() if part.requires_grad]
         # Gradients of a squared error of returns are near Adam's usual ε of 1e-8, which would then act as a
         # brake.
-        return torch.optim.AdamW(
+        optimizer = torch.optim.AdamW(
             parameters, lr=self.learning_rate, weight_decay=self.weight_decay, eps=1e-12, foreach=False
         )
+        scheduler = self._scheduler(optimizer)
+        if scheduler is None:
+            return optimizer
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "epoch"}}
+
+    def _scheduler(self, optimizer: Optimizer) -> LRScheduler | None:
+        from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR
+
+        epochs = self.trainer.max_epochs or 1
+        if self._schedule == "cosine":
+            return CosineAnnealingLR(optimizer, T_max=epochs)
+        if self._schedule == "one_cycle":
+            return OneCycleLR(optimizer, max_lr=self.learning_rate, total_steps=epochs + 1)
+        return None
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         """Batches are views of the window in memory; the layer works on the CPU."""

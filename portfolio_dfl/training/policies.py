@@ -184,6 +184,7 @@ class PredictOptimisePolicy:
                 self.stage,
                 n_dated=0 if sees is None else len(sees.dated_names),
                 n_by_asset=0 if sees is None else len(sees.by_asset_names),
+                learned=self.settings.learned,
             )
 
     def task(self, history: pd.DataFrame) -> WindowTask:

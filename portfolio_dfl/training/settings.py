@@ -8,6 +8,7 @@ from typing import Literal
 from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.scalars import require_choice, require_number
+from portfolio_dfl.training.learned_factors import Learnable, LearnedFactors
 from portfolio_dfl.training.losses import DecisionLoss, Loss
 
 __all__ = ["TrainingSettings"]
@@ -50,6 +51,12 @@ class TrainingSettings:
         Decisions are exact either way.
     smoothing_schedule : {"constant", "to_exact"}
         Strength of the smoothing over the epochs: the same in all, or falling evenly towards none.
+    learned : tuple of str
+        What is learned beside the predictor, by gradient steps alone: factors of the "risk_aversion" and of the
+        "transaction_cost" that the decision counts, and of the predictor's "forecasts"; see `LearnedFactors`.
+    schedule : {"constant", "cosine", "one_cycle"}
+        Learning rate over the epochs, as in PyTorch: the same in all; falling to 0 along half a cosine; or rising to
+        `learning_rate` and falling again.
     """
 
     loss: Loss = field(default_factory=DecisionLoss)
@@ -67,6 +74,8 @@ class TrainingSettings:
     # Not among what describes settings that have none: `WindowTask.key`.
     smoothing: Smoothing | None = field(default=None, repr=False)
     smoothing_schedule: Literal["constant", "to_exact"] = field(default="constant", repr=False)
+    learned: tuple[Learnable, ...] = field(default=(), repr=False)
+    schedule: Literal["constant", "cosine", "one_cycle"] = field(default="constant", repr=False)
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("validation_samples", 0), ("patience", 1), ("ridge", 0)):
@@ -84,6 +93,10 @@ class TrainingSettings:
             require_number(TrainingError, "gradient_clip", self.gradient_clip, above=0.0, infinite=True)
         require_choice(TrainingError, "method", self.method, ("gradient", "least_squares"))
         require_choice(TrainingError, "smoothing_schedule", self.smoothing_schedule, ("constant", "to_exact"))
+        require_choice(TrainingError, "schedule", self.schedule, ("constant", "cosine", "one_cycle"))
+        LearnedFactors(self.learned)
+        if self.learned and self.method != "gradient":
+            raise TrainingError(f"{', '.join(self.learned)} cannot be learned by least squares: use method='gradient'")
         require_choice(TrainingError, "initialise", self.initialise, ("fresh", "least_squares"))
 
     def smoothing_at(self, epoch: int) -> Smoothing | None:

@@ -8,7 +8,7 @@ spread over processes, resumed, and repeated bit for bit.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import joblib
@@ -106,7 +106,15 @@ class WindowTask:
         stage = () if samples.stage == 1 else (samples.stage,)  # keys of old runs know of none
         smoothing = (self.settings.smoothing, self.settings.smoothing_schedule)
         smoothed = () if smoothing[0] is None else (repr(smoothing),)  # nor of this
-        return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed, *stage, *smoothed)))
+        more = (
+            ()
+            if (self.settings.learned, self.settings.schedule) == ((), "constant")
+            else (
+                self.settings.learned,
+                self.settings.schedule,
+            )
+        )
+        return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed, *stage, *smoothed, *more)))
 
     def build_model(self) -> DecisionModel:
         """The untrained decision model of this task, one of an ensemble."""
@@ -119,6 +127,7 @@ class WindowTask:
             samples.stage,
             n_dated=samples.n_dated,
             n_by_asset=samples.n_by_asset,
+            learned=self.settings.learned,
         )
 
 
@@ -247,6 +256,7 @@ def build_model(
     *,
     n_dated: int = 0,
     n_by_asset: int = 0,
+    learned: Sequence[str] = (),
 ) -> DecisionModel:
     """An untrained decision model for the layer's assets and horizon, with stages of that many days, and features.
 
@@ -255,11 +265,15 @@ def build_model(
     n_assets, horizon = layer.n_assets, layer.horizon
     if risk_scaling and predictor.ensemble > 1:
         raise TrainingError("risk_scaling learns one scale and an ensemble has several: use one of the two")
+    if learned and predictor.ensemble > 1:
+        raise TrainingError(
+            f"one factor of {', '.join(learned)} is learned and an ensemble has several: use one of the two"
+        )
     scaling = LearnedCovarianceScaling(n_assets) if risk_scaling else None
     forecast = n_assets - (predictor.known is not None)
     forecasting = predictor.build(forecast, lookback, horizon, stage, n_dated=n_dated, n_by_asset=n_by_asset)
     prior = predictor.prior.build(forecast, lookback, stage)
-    return DecisionModel(forecasting, layer, scaling, prior, predictor.known)
+    return DecisionModel(forecasting, layer, scaling, prior, predictor.known, learned)
 
 
 def load_state(model: DecisionModel, state: Mapping[str, Tensor]) -> None:

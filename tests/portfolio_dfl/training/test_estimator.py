@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.allocation.limits import BoxLimits, Limit, Limits
+from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.data.features import BuiltinFeature, FeatureSet
 from portfolio_dfl.errors import AllocationError, DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
@@ -116,8 +117,12 @@ def test_cross_val_predict_gives_the_weights_of_the_walk_forward(
             },
         ),
         ({"risk_scaling": True, "scaled": False}, {"risk_scaling": True, "predictor": PredictorSpec(scaled=False)}),
+        (
+            {"smoothing": Smoothing("barrier"), "schedule": "cosine", "learned": ["forecasts"]},
+            {"settings": {"smoothing": Smoothing("barrier"), "schedule": "cosine", "learned": ("forecasts",)}},
+        ),
     ],
-    ids=["one pass", "least squares", "expanding", "learned risk"],
+    ids=["one pass", "least squares", "expanding", "learned risk", "smoothed"],
 )
 def test_every_option_is_the_walk_forwards_own(
     estimator_options: dict[str, Any], policy_options: dict[str, Any], returns: pd.DataFrame, make_policy: PolicyFactory
