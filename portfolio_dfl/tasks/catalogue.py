@@ -28,6 +28,7 @@ TASKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "smoothing": ("smoothing", "smoothing", {}),
     "smoothed-training": ("smoothed_training", "smoothed_training", {}),
     "factor-risk": ("factor_risk", "factor_risk", {}),
+    "objectives": ("objectives", "objectives", {}),
 }
 
 
