@@ -164,6 +164,9 @@ class TrainingConfig(Section):
     retrain_every: int = Field(default=20, ge=1, description="decision dates from one retraining to the next")
     samples: int = Field(default=120, ge=2, description="supervised samples a retraining uses")
     expanding: bool = Field(default=False, description="use all the past; samples is then the least number")
+    sample_halflife: float | None = Field(
+        default=None, gt=0, description="samples back from the newest at which one counts half; null: all alike"
+    )
     realised_window: int = Field(default=20, ge=2, description="returns of the realised covariance in the loss")
     loss: str | dict[str, float | list[float]] = Field(
         default="decision",

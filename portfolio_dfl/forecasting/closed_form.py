@@ -14,7 +14,9 @@ from portfolio_dfl.forecasting.scaling import ScaledPredictor
 __all__ = ["fit_least_squares"]
 
 
-def fit_least_squares(predictor: nn.Module, features: Tensor | Inputs, targets: Tensor, *, ridge: float) -> None:
+def fit_least_squares(
+    predictor: nn.Module, features: Tensor | Inputs, targets: Tensor, *, ridge: float, shares: Tensor | None = None
+) -> None:
     """Set a linear predictor's coefficients to the least-squares fit, in place.
 
     Minimises ‖targets − forecasts‖² + ridge · ‖coefficients‖² in the predictor's own units (standardised
@@ -30,6 +32,8 @@ def fit_least_squares(predictor: nn.Module, features: Tensor | Inputs, targets: 
         Realised returns, without what a prior says of them.
     ridge : float
         At least 0.
+    shares : Tensor [S], optional
+        What each sample's squared error counts, 1 on average.
 
     Raises
     ------
@@ -55,26 +59,28 @@ def fit_least_squares(predictor: nn.Module, features: Tensor | Inputs, targets: 
         targets = targets / predictor.unit
     design = core.design(features)  # type: ignore[arg-type]
     if isinstance(core, PooledPredictor):
-        _fit_pooled(core, design, targets, ridge)
+        _fit_pooled(core, design, targets, ridge, shares)
         return
     model = Ridge(alpha=ridge) if ridge > 0 else LinearRegression()
-    model.fit(design.numpy(), targets.flatten(1).numpy())
+    model.fit(design.numpy(), targets.flatten(1).numpy(), sample_weight=None if shares is None else shares.numpy())
     with torch.no_grad():
         core.map.weight.copy_(torch.from_numpy(model.coef_))
         core.map.bias.copy_(torch.from_numpy(model.intercept_))
 
 
-def _fit_pooled(core: PooledPredictor, design: Tensor, targets: Tensor, ridge: float) -> None:
+def _fit_pooled(core: PooledPredictor, design: Tensor, targets: Tensor, ridge: float, shares: Tensor | None) -> None:
     """One regression over all samples and assets; intercepts are what is left on average."""
     from sklearn.linear_model import LinearRegression, Ridge
 
     labels = targets.transpose(1, 2)  # [S, N, H]
     over = (0, 1) if core.bias is None or core.bias.shape[1] == 1 else (0,)
-    mean, level = design.mean(dim=over, keepdim=True), labels.mean(dim=over, keepdim=True)
+    counted = torch.ones((1, 1, 1), dtype=torch.float64) if shares is None else shares[:, None, None]
+    mean, level = (counted * design).mean(dim=over, keepdim=True), (counted * labels).mean(dim=over, keepdim=True)
     if core.bias is None:
         mean, level = torch.zeros_like(mean), torch.zeros_like(level)
     model = Ridge(alpha=ridge, fit_intercept=False) if ridge > 0 else LinearRegression(fit_intercept=False)
-    model.fit((design - mean).flatten(0, 1).numpy(), (labels - level).flatten(0, 1).numpy())
+    root = counted.sqrt()
+    model.fit((root * (design - mean)).flatten(0, 1).numpy(), (root * (labels - level)).flatten(0, 1).numpy())
     with torch.no_grad():
         core.map.weight.copy_(torch.from_numpy(model.coef_))
         if core.bias is not None:

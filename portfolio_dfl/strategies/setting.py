@@ -239,6 +239,7 @@ def _trained(
         smoothing_schedule=smoothing.schedule,
         learned=tuple(training.learned),
         schedule=training.schedule,
+        sample_halflife=training.sample_halflife,
     )
     cash, rate, stage = known_cash(config), config.costs.cash_rate, config.allocation.stage
     known = None

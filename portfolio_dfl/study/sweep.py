@@ -80,6 +80,7 @@ _NEWER = (
     "sweep.risk_aversion",
     "training.learned",
     "training.schedule",
+    "training.sample_halflife",
 )
 
 __all__ = ["SweepResult", "run_sweep", "validation_score"]

@@ -179,6 +179,8 @@ class Outcome:
         How much of the training is done, from 0 (first epoch) to 1 (last): drives schedules.
     smoothing : Smoothing or None
         Which smoothed plan the weights' derivative is of; None for the exact one.
+    shares : Tensor [B] or None
+        What each sample counts in a mean over samples, relative to the others of its window; None: the same.
     """
 
     model: DecisionModel
@@ -186,6 +188,11 @@ class Outcome:
     held: Tensor
     progress: float = 0.0
     smoothing: Smoothing | None = None
+    shares: Tensor | None = None
+
+    def average(self, values: Tensor) -> Tensor:
+        """Mean over samples of one number each, [B], by what each counts."""
+        return values.mean() if self.shares is None else (self.shares * values).mean()
 
     @property
     def risk_aversion(self) -> float:

@@ -94,7 +94,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         See `TrainingSettings`.
     validation_samples, patience
         Of early stopping, see `TrainingSettings`.
-    smoothing, smoothing_schedule, schedule, learned
+    smoothing, smoothing_schedule, schedule, sample_halflife, learned
         See `TrainingSettings`.
     risk_scaling : bool
         Learn a `LearnedCovarianceScaling` of the covariance beside the predictor.
@@ -150,6 +150,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         smoothing: Smoothing | None = None,
         smoothing_schedule: Literal["constant", "to_exact"] = "constant",
         schedule: Literal["constant", "cosine", "one_cycle"] = "constant",
+        sample_halflife: float | None = None,
         learned: Sequence[Learnable] = (),
         risk_scaling: bool = False,
         seed: int = 0,
@@ -197,6 +198,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self.smoothing = smoothing
         self.smoothing_schedule = smoothing_schedule
         self.schedule = schedule
+        self.sample_halflife = sample_halflife
         self.learned = learned
         self.risk_scaling = risk_scaling
         self.seed = seed
@@ -369,6 +371,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
             smoothing_schedule=self.smoothing_schedule,
             learned=tuple(self.learned),
             schedule=self.schedule,
+            sample_halflife=self.sample_halflife,
         )
         return PredictOptimisePolicy(
             layer,

@@ -61,6 +61,7 @@ def fit_by_gradient(
         inflation_limit=settings.inflation_limit,
         smoothing=settings.smoothing_at,
         schedule=settings.schedule,
+        shares=settings.shares(len(training)),
     )
     best_epoch = _BestEpoch()
     callbacks: list[Callback] = [best_epoch]

@@ -43,6 +43,8 @@ class PortfolioModule(pl.LightningModule):
         From an epoch, counted from 0, to the smoothing whose gradients its steps follow.
     schedule : {"constant", "cosine", "one_cycle"}
         Learning rate over the epochs.
+    shares : Tensor [S], optional
+        What each sample of the window counts in training.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class PortfolioModule(pl.LightningModule):
         inflation_limit: float = 100.0,
         smoothing: Callable[[int], Smoothing | None] | None = None,
         schedule: Literal["constant", "cosine", "one_cycle"] = "constant",
+        shares: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.model = model
@@ -64,6 +67,7 @@ class PortfolioModule(pl.LightningModule):
         self.inflation_limit = inflation_limit
         self._smoothing = smoothing
         self._schedule = schedule
+        self._shares = shares
         self.health = HealthMonitor()
         # Kept here because Lightning's own metrics cost more than a step of the predictor.
         self.losses: list[float] = []
@@ -106,6 +110,7 @@ class PortfolioModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> Tensor:
         outcome = self._decide(batch, self._progress())
         outcome.smoothing = None if self._smoothing is None else self._smoothing(self.current_epoch)
+        outcome.shares = None if self._shares is None else self._shares[batch.positions]
         outcome.forecasts.retain_grad()
         loss = self._loss_of(outcome)
         if outcome.decided:

@@ -41,6 +41,11 @@ class OwnLoss:
         made = build_part("loss", self.name, found, self.options, TrainingError, takes=["outcome"])
         object.__setattr__(self, "call", made)
 
+    @property
+    def weighs_samples(self) -> bool:
+        """Whether it says that newer samples can count more, see `Loss`."""
+        return bool(getattr(self.call, "weighs_samples", False))
+
     def __call__(self, outcome: Outcome) -> Tensor:
         return self.call(outcome)
 

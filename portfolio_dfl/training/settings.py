@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
+from torch import Tensor
+
 from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.scalars import require_choice, require_number
@@ -54,6 +57,9 @@ class TrainingSettings:
     learned : tuple of str
         What is learned beside the predictor, by gradient steps alone: factors of the "risk_aversion" and of the
         "transaction_cost" that the decision counts, and of the predictor's "forecasts"; see `LearnedFactors`.
+    sample_halflife : float or None
+        Samples back from the newest at which one counts half as much; None: all count the same. For losses that are a
+        mean over samples (see `Loss`), and for least squares.
     schedule : {"constant", "cosine", "one_cycle"}
         Learning rate over the epochs, as in PyTorch: the same in all; falling to 0 along half a cosine; or rising to
         `learning_rate` and falling again.
@@ -76,6 +82,7 @@ class TrainingSettings:
     smoothing_schedule: Literal["constant", "to_exact"] = field(default="constant", repr=False)
     learned: tuple[Learnable, ...] = field(default=(), repr=False)
     schedule: Literal["constant", "cosine", "one_cycle"] = field(default="constant", repr=False)
+    sample_halflife: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("validation_samples", 0), ("patience", 1), ("ridge", 0)):
@@ -95,9 +102,24 @@ class TrainingSettings:
         require_choice(TrainingError, "smoothing_schedule", self.smoothing_schedule, ("constant", "to_exact"))
         require_choice(TrainingError, "schedule", self.schedule, ("constant", "cosine", "one_cycle"))
         LearnedFactors(self.learned)
+        if self.sample_halflife is not None:
+            require_number(TrainingError, "sample_halflife", self.sample_halflife, above=0.0)
+            if self.method == "gradient" and not getattr(self.loss, "weighs_samples", False):
+                raise TrainingError(
+                    f"sample_halflife: the loss {type(self.loss).__name__} is no mean over samples of which newer ones "
+                    "could count more; leave it out, or use decision, regret, net_utility, mse, spo_plus or pfyl"
+                )
         if self.learned and self.method != "gradient":
             raise TrainingError(f"{', '.join(self.learned)} cannot be learned by least squares: use method='gradient'")
         require_choice(TrainingError, "initialise", self.initialise, ("fresh", "least_squares"))
+
+    def shares(self, count: int) -> Tensor | None:
+        """What each of so many samples, the newest last, counts: [count], 1 on average; None where all are alike."""
+        if self.sample_halflife is None:
+            return None
+        ages = torch.arange(count - 1, -1, -1, dtype=torch.float64)
+        shares = 0.5 ** (ages / self.sample_halflife)
+        return shares / shares.mean()
 
     def smoothing_at(self, epoch: int) -> Smoothing | None:
         """The smoothing of an epoch, counted from 0."""

@@ -106,14 +106,8 @@ class WindowTask:
         stage = () if samples.stage == 1 else (samples.stage,)  # keys of old runs know of none
         smoothing = (self.settings.smoothing, self.settings.smoothing_schedule)
         smoothed = () if smoothing[0] is None else (repr(smoothing),)  # nor of this
-        more = (
-            ()
-            if (self.settings.learned, self.settings.schedule) == ((), "constant")
-            else (
-                self.settings.learned,
-                self.settings.schedule,
-            )
-        )
+        newer = (self.settings.learned, self.settings.schedule, self.settings.sample_halflife)
+        more = () if newer == ((), "constant", None) else newer
         return str(joblib.hash((self.date.isoformat(), arrays, state, described, self.seed, *stage, *smoothed, *more)))
 
     def build_model(self) -> DecisionModel:
@@ -297,7 +291,7 @@ def _start(model: DecisionModel, task: WindowTask, training: Samples) -> None:
         if model.prior is not None:
             with torch.no_grad():
                 targets = targets - model.expected(training.inputs, training.covariance)
-        fit_least_squares(predictor, inputs, targets, ridge=settings.ridge)
+        fit_least_squares(predictor, inputs, targets, ridge=settings.ridge, shares=settings.shares(len(training)))
 
 
 def _state_of(model: DecisionModel) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -69,5 +70,8 @@ class CVaRLoss:
 class MeanSquaredError:
     """Mean over samples, stages and assets of (r̂ − r)²: the two-stage approach's loss; solves no problem."""
 
+    weighs_samples: ClassVar[bool] = True
+
     def __call__(self, outcome: Outcome) -> Tensor:
-        return (outcome.forecasts - outcome.samples.future_returns).square().mean()
+        squares = (outcome.forecasts - outcome.samples.future_returns).square()
+        return squares.mean() if outcome.shares is None else outcome.average(squares.mean(dim=(1, 2)))

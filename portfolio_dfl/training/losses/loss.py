@@ -12,6 +12,10 @@ __all__ = ["Loss"]
 
 
 class Loss(Protocol):
-    """Scalar to minimise, from what the model decided for a batch."""
+    """Scalar to minimise, from what the model decided for a batch.
+
+    One that is a mean over samples, taken by ``outcome.average``, may say so by ``weighs_samples = True``: newer
+    samples can then count more.
+    """
 
     def __call__(self, outcome: Outcome) -> Tensor: ...

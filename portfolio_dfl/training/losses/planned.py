@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -68,11 +69,14 @@ def layer_objective(outcome: Outcome, weights: Tensor, returns: Tensor, covarian
 class DecisionLoss:
     """`decision_loss` of the planned weights."""
 
+    weighs_samples: ClassVar[bool] = True
+
     def __call__(self, outcome: Outcome) -> Tensor:
         samples = outcome.samples
-        return decision_loss(
+        objective = plan_objective(
             outcome.weights, samples.future_returns, samples.realised_covariance, outcome.risk_aversion
         )
+        return outcome.average(objective)
 
 
 @dataclass(frozen=True)
@@ -84,11 +88,13 @@ class RegretLoss:
     both sides.
     """
 
+    weighs_samples: ClassVar[bool] = True
+
     def __call__(self, outcome: Outcome) -> Tensor:
         returns, covariance = outcome.samples.future_returns, outcome.samples.realised_covariance
         decided = layer_objective(outcome, outcome.weights, returns, covariance)
         best = layer_objective(outcome, outcome.foresight_weights, returns, covariance)
-        return (decided - best).mean()
+        return outcome.average(decided - best)
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,7 @@ class NetUtilityLoss:
         c, proportional cost of the amount traded (5e-4 is 5 basis points).
     """
 
+    weighs_samples: ClassVar[bool] = True
     cost_rate: float = 5e-4
 
     def __post_init__(self) -> None:
@@ -112,4 +119,4 @@ class NetUtilityLoss:
         drifted = grown / grown.sum(dim=-1, keepdim=True)
         before = torch.cat([outcome.held.unsqueeze(1), drifted], dim=1)
         traded = (weights - before).abs().sum(dim=(1, 2))
-        return DecisionLoss()(outcome) + self.cost_rate * traded.mean()
+        return DecisionLoss()(outcome) + self.cost_rate * outcome.average(traded)

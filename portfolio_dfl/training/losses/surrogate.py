@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ class SPOPlusLoss:
     vertices.
     """
 
+    weighs_samples: ClassVar[bool] = True
+
     def __call__(self, outcome: Outcome) -> Tensor:
         samples, layer = outcome.samples, outcome.model.layer
         reflected = 2.0 * outcome.forecasts - samples.future_returns
@@ -34,10 +37,10 @@ class SPOPlusLoss:
             covariance = outcome.model.covariance_scaling(samples.covariance)
             hindsight = layer(samples.future_returns, covariance, outcome.held)
             best = layer(reflected, covariance, outcome.held)
-        return (
+        return outcome.average(
             layer_objective(outcome, hindsight, reflected, covariance)
             - layer_objective(outcome, best, reflected, covariance)
-        ).mean()
+        )
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class FenchelYoungLoss:
         Perturbations of each forecast, an even number; each costs one solve.
     """
 
+    weighs_samples: ClassVar[bool] = True
     sigma: float = 1e-3
     samples: int = 4
 
@@ -84,4 +88,4 @@ class FenchelYoungLoss:
                 with torch.no_grad():
                     best = layer(perturbed, covariance, outcome.held, transaction_cost=rates)
                 value = value - layer_objective(outcome, best, perturbed, covariance) / self.samples
-        return value.mean()
+        return outcome.average(value)

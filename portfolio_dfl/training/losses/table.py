@@ -41,6 +41,11 @@ class Mixture:
 
     terms: tuple[tuple[Loss, float, float], ...]
 
+    @property
+    def weighs_samples(self) -> bool:
+        """Whether all of its losses do."""
+        return all(getattr(loss, "weighs_samples", False) for loss, _, _ in self.terms)
+
     def __call__(self, outcome: Outcome) -> Tensor:
         total = torch.zeros((), dtype=torch.float64)
         for loss, start, end in self.terms:
