@@ -33,6 +33,9 @@ _WINDOW_METRICS = {
     "turnover_active_share": "Share of plans that use the whole turnover limit, in training",
     "shrinkage": "Weight of the structured target in the covariances of the decisions until the next retraining",
     "learned_shrinkage": "Weight of the diagonal that training gave the covariance",
+    "learned_risk_aversion": "Factor of the risk aversion that training chose",
+    "learned_transaction_cost": "Factor of the transaction cost that training had the plan count",
+    "learned_forecasts": "Factor of the predictor's forecasts that training chose",
     "parameter_gradient_norm": "Norm of the gradient with respect to the predictor's parameters, last epoch",
 }
 
