@@ -50,6 +50,28 @@ def test_losses_are_of_exact_plans_and_decisions_too(task: WindowTask) -> None:
     torch.testing.assert_close(lent, decided, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("way", ["barrier", "penalty", "perturbation"])
+def test_a_step_of_training_has_no_units(way: Any, make_policy: Any, returns: pd.DataFrame) -> None:
+    """Returns, costs and strength a hundredth, λ a hundred times as large: the same plans after a step from equal
+    weights. (Later steps start from weights that returns have drifted, and drift has units.)"""
+    plans = []
+    for unit in (1.0, 0.01):
+        layer = MultiPeriodMeanVariance(
+            n_assets=3, horizon=2, risk_aversion=10.0 / unit, turnover_limit=0.5, transaction_cost=1e-3 * unit
+        )
+        settings = {"smoothing": Smoothing(way, 1e-4 * unit), "epochs": 1, "learning_rate": 0.1}
+        task = make_policy(layer=layer, samples=20, settings=settings).task(unit * returns)
+        window = train_window(task)
+        assert window.state is not None
+        model = task.build_model()
+        load_state(model, window.state)
+        held = torch.full((20, 3), 1.0 / 3.0, dtype=torch.float64)
+        with torch.no_grad():
+            plans.append((Outcome(model, task.samples, held).weights, torch.tensor(window.losses) / unit))
+    for one, other in zip(*plans, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)  # the ε of Adam has units
+
+
 def test_what_is_not_smoothed_keeps_its_key(task: WindowTask) -> None:
     settings = task.settings
     assert "smoothing" not in repr(settings)
