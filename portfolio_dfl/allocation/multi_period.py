@@ -25,7 +25,7 @@ from portfolio_dfl.allocation.solution import AllocationSolution, from_native
 from portfolio_dfl.allocation.standard_form import StandardForm
 from portfolio_dfl.allocation.tracking_error import plan_within
 from portfolio_dfl.errors import AllocationError
-from portfolio_dfl.risk.factor import FactorCovariance
+from portfolio_dfl.risk.factor import WORTH_PARTS, FactorCovariance
 from portfolio_dfl.scalars import require_number
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ __all__ = ["MultiPeriodMeanVariance"]
 
 _Array = NDArray[np.float64]
 _FLOAT = torch.float64
-# Under factor risk, from so many assets on it is quicker to eliminate them one by one than to plan with dense blocks.
-_WORTH_FACTORS = 40
 
 
 def _charges(rate: float | Tensor) -> bool:
@@ -157,7 +155,7 @@ class MultiPeriodMeanVariance(nn.Module):
                 "factor risk is planned in its parts within bounds, groups, cash and tracking costs alone: take "
                 "solver='auto' for other limits, market impact or costs of borrowing"
             )
-        self._factors_pay = solver == "auto" and covered and n_assets >= _WORTH_FACTORS
+        self._factors_pay = solver == "auto" and covered and n_assets >= WORTH_PARTS
         self._black_box = "piqp" if solver == "auto" and foreign else solver
         box = self._limits.lower, self._limits.upper, self._limits.counted
         rows = CouplingRows.collect(self._limits)

@@ -11,12 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import Costs
-from portfolio_dfl.backtest.constrained import FirstStep
+from portfolio_dfl.backtest.constrained import FirstStep, Plan, Risk
 from portfolio_dfl.backtest.frames import equal_weights, require_returns
 from portfolio_dfl.backtest.risk_budget import equal_risk_weights
 from portfolio_dfl.data.returns import compounded
 from portfolio_dfl.errors import BacktestError
-from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance
+from portfolio_dfl.risk import CovarianceEstimator, FactorCovariance, RollingCovariance
+from portfolio_dfl.risk.factor_path import estimate_now, in_parts
 from portfolio_dfl.scalars import require_number, require_whole
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ class PlanPolicy(_NothingToLearn):
             assets=self.assets,
         )
 
-    def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray] | None:
-        """Expected returns [H, N] of the stages ahead and the covariance [N, N] of one; None where no day is left."""
+    def forecast(self, history: pd.DataFrame) -> Plan | None:
+        """Expected returns [H, N] of the stages ahead and the covariance of one; None where no day is left."""
         raise NotImplementedError
 
     def decide(self, history: pd.DataFrame, held: FloatArray) -> FloatArray | None:
@@ -142,10 +143,10 @@ class MinimumVariance(PlanPolicy):
     covariance: CovarianceEstimator = field(default_factory=RollingCovariance)
     name: str = field(default="minimum variance", kw_only=True)
 
-    def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    def forecast(self, history: pd.DataFrame) -> Plan:
         """No return is expected; the covariance is that of the last window."""
-        covariance = self.covariance(_recent(history, self.covariance.window))
-        return np.zeros((self.horizon, len(covariance))), covariance * self.stage
+        risk = _risk(self.covariance, _recent(history, self.covariance.window), self.stage)
+        return np.zeros((self.horizon, history.shape[1])), risk
 
 
 @dataclass
@@ -216,12 +217,12 @@ class HistoricalMeanVariance(PlanPolicy):
         if self.mean_window < 1:
             raise BacktestError(f"mean_window must be at least 1 return, got {self.mean_window}")
 
-    def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    def forecast(self, history: pd.DataFrame) -> Plan:
         """The mean of the last ``mean_window`` returns for every day; the covariance of the last window."""
-        covariance = self.covariance(_recent(history, self.covariance.window))
+        risk = _risk(self.covariance, _recent(history, self.covariance.window), self.stage)
         mean = _recent(history, self.mean_window).mean(axis=0)
         expected = mean if self.stage == 1 else np.power(1.0 + mean, self.stage) - 1.0
-        return np.tile(expected, (self.horizon, 1)), covariance * self.stage
+        return np.tile(expected, (self.horizon, 1)), risk
 
 
 @dataclass
@@ -257,7 +258,7 @@ class PerfectForesight(PlanPolicy):
             )
         self._values = self.returns.to_numpy(dtype=np.float64)
 
-    def forecast(self, history: pd.DataFrame) -> tuple[FloatArray, FloatArray] | None:
+    def forecast(self, history: pd.DataFrame) -> Plan | None:
         """The returns to come and their realised covariance; nothing where none are to come."""
         today = history.index[-1]
         if today not in self.returns.index:
@@ -269,7 +270,16 @@ class PerfectForesight(PlanPolicy):
         length = min(self.stage, len(days))
         ahead = compounded(days, length)[::length]
         last = min(after + self.realised.window, len(self._values))
-        return ahead, self.realised(self._values[last - self.realised.window : last]) * length
+        return ahead, _risk(self.realised, self._values[last - self.realised.window : last], length)
+
+
+def _risk(estimator: CovarianceEstimator, window: FloatArray, days: int) -> Risk:
+    """Covariance of so many days, in parts where the estimator gives them and it pays."""
+    if in_parts(estimator, window.shape[1]):
+        found = estimate_now(estimator, window, days)
+        assert isinstance(found, FactorCovariance)
+        return found
+    return estimator(window) * days
 
 
 def _recent(history: pd.DataFrame, window: int) -> FloatArray:

@@ -12,16 +12,19 @@ from numpy.typing import NDArray
 from portfolio_dfl.allocation import Costs, MultiPeriodMeanVariance
 from portfolio_dfl.allocation.limits import Limits
 from portfolio_dfl.errors import AllocationError
+from portfolio_dfl.risk import FactorCovariance
 from portfolio_dfl.scalars import require_number
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.limits import Limit
 
-__all__ = ["FirstStep"]
+__all__ = ["FirstStep", "Plan", "Risk"]
 
 FloatArray = NDArray[np.float64]
-#: Expected returns [H, N] and covariance [N, N].
-Plan: TypeAlias = tuple[FloatArray, FloatArray]
+#: Covariance [N, N], or a factor model without a batch.
+Risk: TypeAlias = FloatArray | FactorCovariance
+#: Expected returns [H, N] and covariance.
+Plan: TypeAlias = tuple[FloatArray, Risk]
 
 # Two long-only, fully invested portfolios are never further apart than this in L1.
 _FURTHEST = 2.0
@@ -79,29 +82,29 @@ class FirstStep:
         """Weights [N] at costs of that date and those assets; ``known`` are expected returns and covariance."""
         returns, covariance = known
         cost = self.costs.plan_rates(pd.DatetimeIndex([date]), tickers)
-        first: FloatArray = self._solve(returns[None], covariance[None], held[None], tuple(tickers), cost)[0]
+        first: FloatArray = self._solve(returns[None], _alone(covariance), held[None], tuple(tickers), cost)[0]
         return first
 
-    def __call__(self, expected_returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
-        """Weights [N] from expected returns [H, N], covariance [N, N] and held weights [N].
+    def __call__(self, expected_returns: FloatArray, covariance: Risk, held: FloatArray) -> FloatArray:
+        """Weights [N] from expected returns [H, N], covariance [N, N] or in parts, and held weights [N].
 
         Raises
         ------
         AllocationError
             If no weights satisfy the constraints, or an argument is not finite.
         """
-        first: FloatArray = self.many(expected_returns[None], covariance[None], held[None])[0]
+        first: FloatArray = self.many(expected_returns[None], _alone(covariance), held[None])[0]
         return first
 
-    def many(self, expected_returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
-        """Weights [B, N] from expected returns [B, H, N], covariances [B, N, N] and held weights [B, N]."""
+    def many(self, expected_returns: FloatArray, covariance: Risk, held: FloatArray) -> FloatArray:
+        """Weights [B, N] from expected returns [B, H, N], covariances [B, N, N] or in parts, and held ones [B, N]."""
         unnamed = tuple(str(asset) for asset in range(expected_returns.shape[-1]))
         return self._solve(expected_returns, covariance, held, unnamed, None)
 
     def _solve(
         self,
         expected_returns: FloatArray,
-        covariance: FloatArray,
+        covariance: Risk,
         held: FloatArray,
         tickers: tuple[str, ...],
         cost: FloatArray | None,
@@ -109,10 +112,13 @@ class FirstStep:
         import torch
 
         layer = self._layer(expected_returns.shape[1], tickers)
-        arguments = (np.ascontiguousarray(each) for each in (expected_returns, covariance, held))
+        returns, previous = (torch.from_numpy(np.ascontiguousarray(each)) for each in (expected_returns, held))
+        risk = covariance if isinstance(covariance, FactorCovariance) else np.ascontiguousarray(covariance)
         with torch.no_grad():
             plan = layer(
-                *(torch.from_numpy(each) for each in arguments),
+                returns,
+                risk if isinstance(risk, FactorCovariance) else torch.from_numpy(risk),
+                previous,
                 transaction_cost=None if cost is None else torch.from_numpy(cost).unsqueeze(1),
             )
         first: FloatArray = plan[:, 0].numpy()
@@ -135,3 +141,8 @@ class FirstStep:
                 **self.costs.plan_terms(tickers),
             )
         return self._layers[horizon, tickers]
+
+
+def _alone(covariance: Risk) -> Risk:
+    """A batch of one."""
+    return covariance.expand(1) if isinstance(covariance, FactorCovariance) else covariance[None]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
-from portfolio_dfl.backtest.constrained import FirstStep
+from portfolio_dfl.backtest.constrained import FirstStep, Risk
 from portfolio_dfl.backtest.ledger import Ledger
 from portfolio_dfl.data.returns import compounded
 from portfolio_dfl.errors import AllocationError, BacktestError
-from portfolio_dfl.risk import CovarianceEstimator, RollingCovariance, covariance_pieces
+from portfolio_dfl.risk import CovarianceEstimator, FactorCovariance, RollingCovariance, covariance_pieces
+from portfolio_dfl.risk.factor_path import FactorEstimator, factor_pieces, in_parts
 
 if TYPE_CHECKING:
     from portfolio_dfl.allocation.limits import Limit
@@ -103,14 +105,14 @@ def decision_regret(
     judged = ledger.weights.index.intersection(stages.index)
     if decisions is not None:
         judged = judged.intersection(decisions)
-    for piece in covariance_pieces(returns, estimator):
+    for dates, risk in _pieces(returns, estimator):
         # The window whose last return is the k-th of the path starts with the k-th return.
-        starts = returns.index[first : first + len(piece.dates)]
-        first += len(piece.dates)
+        starts = returns.index[first : first + len(dates)]
+        first += len(dates)
         days = judged.intersection(starts)
         if len(days) == 0:
             continue
-        covariance = piece.covariance[starts.get_indexer(days)] * stage
+        covariance = _scaled(risk, starts.get_indexer(days), stage)
         realised_returns = stages.loc[days].to_numpy(dtype=np.float64)
         weights = ledger.weights.loc[days].to_numpy(dtype=np.float64)
         held = weights - ledger.trades.loc[days].to_numpy(dtype=np.float64)
@@ -128,7 +130,23 @@ def decision_regret(
     return table
 
 
-def _best_weights(first_step: FirstStep, returns: FloatArray, covariance: FloatArray, held: FloatArray) -> FloatArray:
+def _pieces(returns: pd.DataFrame, estimator: CovarianceEstimator) -> Iterator[tuple[pd.DatetimeIndex, Risk]]:
+    if in_parts(estimator, returns.shape[1]):
+        assert isinstance(estimator, FactorEstimator)
+        yield from factor_pieces(returns, estimator)
+        return
+    for piece in covariance_pieces(returns, estimator):
+        yield piece.dates, piece.covariance
+
+
+def _scaled(risk: Risk, chosen: NDArray[np.intp], stage: int) -> Risk:
+    """Covariances of some of the dates, of a stage."""
+    if isinstance(risk, FactorCovariance):
+        return risk[torch.from_numpy(chosen)].scaled(stage)
+    return risk[chosen] * stage
+
+
+def _best_weights(first_step: FirstStep, returns: FloatArray, covariance: Risk, held: FloatArray) -> FloatArray:
     """Best weights [T, N] of every day; NaN where none within the limits can be reached from those held."""
     try:
         return first_step.many(returns[:, None], covariance, held)
@@ -136,12 +154,16 @@ def _best_weights(first_step: FirstStep, returns: FloatArray, covariance: FloatA
         best = np.full_like(returns, np.nan)
         for day in range(len(returns)):
             with suppress(AllocationError):
-                best[day] = first_step(returns[day][None], covariance[day], held[day])
+                one = _scaled(covariance, np.array([day]), 1)
+                best[day] = first_step.many(returns[day][None, None], one, held[day][None])[0]
         return best
 
 
-def _loss(weights: FloatArray, returns: FloatArray, covariance: FloatArray, risk_aversion: float) -> FloatArray:
+def _loss(weights: FloatArray, returns: FloatArray, covariance: Risk, risk_aversion: float) -> FloatArray:
     """−rᵀw + λ/2 wᵀΣw of every row."""
-    variance = np.einsum("ti,tij,tj->t", weights, covariance, weights)
+    if isinstance(covariance, FactorCovariance):
+        variance = (weights * covariance.times(torch.from_numpy(weights)).numpy()).sum(axis=1)
+    else:
+        variance = np.einsum("ti,tij,tj->t", weights, covariance, weights)
     loss: FloatArray = 0.5 * risk_aversion * variance - (weights * returns).sum(axis=1)
     return loss

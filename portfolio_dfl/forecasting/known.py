@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from portfolio_dfl.forecasting.inputs import Inputs
+from portfolio_dfl.risk.factor import FactorCovariance
 
 __all__ = ["KnownReturn"]
 
@@ -37,8 +38,11 @@ class KnownReturn:
         """Values [..., N] without those of the asset."""
         return torch.cat([values[..., : self.place], values[..., self.place + 1 :]], dim=-1)
 
-    def of_others(self, covariance: Tensor) -> Tensor:
-        """A covariance [B, N, N] without the asset."""
+    def of_others(self, covariance: Tensor | FactorCovariance) -> Tensor | FactorCovariance:
+        """A covariance [B, N, N], or one in parts, without the asset."""
+        if isinstance(covariance, FactorCovariance):
+            exposures = self.without(covariance.exposures.transpose(-1, -2)).transpose(-1, -2)
+            return FactorCovariance(exposures, covariance.factor_covariance, self.without(covariance.specific_variance))
         return self.without(self.without(covariance).transpose(-1, -2)).transpose(-1, -2)
 
     def among(self, forecasts: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.risk.factor import FactorCovariance
 from portfolio_dfl.scalars import require_number, require_whole
 
 __all__ = ["PRIORS", "EquilibriumPrior", "HistoricalMeanPrior", "JamesSteinPrior", "Prior", "PriorSpec"]
@@ -49,18 +50,18 @@ class Prior(nn.Module):
         """Mean returns of a day compounded over a stage: its mean if days do not depend on each other."""
         return mean if self.stage == 1 else (1.0 + mean) ** self.stage - 1.0
 
-    def expected(self, returns: Tensor, covariance: Tensor, risk_aversion: float) -> Tensor:
+    def expected(self, returns: Tensor, covariance: Tensor | FactorCovariance, risk_aversion: float) -> Tensor:
         """Expected returns [B, N], without the scale."""
         raise NotImplementedError
 
-    def forward(self, returns: Tensor, covariance: Tensor, risk_aversion: float) -> Tensor:
+    def forward(self, returns: Tensor, covariance: Tensor | FactorCovariance, risk_aversion: float) -> Tensor:
         """Expected returns [B, 1, N], the same for every stage.
 
         Parameters
         ----------
         returns : Tensor [B, L, N]
             Simple returns up to the decision.
-        covariance : Tensor [B, N, N]
+        covariance : Tensor [B, N, N] or FactorCovariance
             Of one stage.
         risk_aversion : float
             λ of the decision.
@@ -89,7 +90,7 @@ class HistoricalMeanPrior(Prior):
         if self.window > lookback:
             raise TrainingError(f"window of the prior is {self.window}, more than the lookback of {lookback} days")
 
-    def expected(self, returns: Tensor, covariance: Tensor, risk_aversion: float) -> Tensor:
+    def expected(self, returns: Tensor, covariance: Tensor | FactorCovariance, risk_aversion: float) -> Tensor:
         """Mean returns [B, N]."""
         return self.over_stage(returns[:, -self.window :].mean(dim=1))
 
@@ -103,12 +104,15 @@ class JamesSteinPrior(HistoricalMeanPrior):
 
     least = 3
 
-    def expected(self, returns: Tensor, covariance: Tensor, risk_aversion: float) -> Tensor:
+    def expected(self, returns: Tensor, covariance: Tensor | FactorCovariance, risk_aversion: float) -> Tensor:
         """Shrunk mean returns [B, N]."""
         window = returns[:, -self.window :]
         mean = window.mean(dim=1)
         centred = window - mean.unsqueeze(1)
-        eigenvalues = torch.linalg.eigvalsh(centred.transpose(1, 2) @ centred / (self.window - 1))
+        if returns.shape[2] > 4 * self.window:  # the other Gram matrix has the same eigenvalues but for zeros
+            eigenvalues = torch.linalg.eigvalsh(centred @ centred.transpose(1, 2) / (self.window - 1))
+        else:
+            eigenvalues = torch.linalg.eigvalsh(centred.transpose(1, 2) @ centred / (self.window - 1))
         target = mean.mean(dim=1, keepdim=True)
         distance = (mean - target).square().sum(dim=1)
         excess = (eigenvalues.sum(dim=1) - 2.0 * eigenvalues[:, -1]).clamp(min=0.0)
@@ -144,8 +148,10 @@ class EquilibriumPrior(Prior):
         weights = _reference(n_assets, reference)
         self.register_buffer("reference", torch.tensor(weights, dtype=torch.float64), persistent=False)
 
-    def expected(self, returns: Tensor, covariance: Tensor, risk_aversion: float) -> Tensor:
+    def expected(self, returns: Tensor, covariance: Tensor | FactorCovariance, risk_aversion: float) -> Tensor:
         """λ Σ w, [B, N]."""
+        if isinstance(covariance, FactorCovariance):
+            return risk_aversion * covariance.times(self.reference.expand(len(covariance), -1))
         return risk_aversion * (covariance @ self.reference)
 
 

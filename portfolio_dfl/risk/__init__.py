@@ -14,6 +14,7 @@ from portfolio_dfl.risk.covariance import (
 )
 from portfolio_dfl.risk.factor import FactorCovariance
 from portfolio_dfl.risk.factor_models import StatisticalFactors
+from portfolio_dfl.risk.factor_path import factor_path
 from portfolio_dfl.risk.learned import LearnedCovarianceScaling
 from portfolio_dfl.risk.shrinkage import OAS, LedoitWolf
 
@@ -31,4 +32,5 @@ __all__ = [
     "covariance_path",
     "covariance_pieces",
     "estimate_path",
+    "factor_path",
 ]

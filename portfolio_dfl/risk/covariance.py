@@ -204,10 +204,33 @@ def estimate_path(returns: pd.DataFrame, estimator: CovarianceEstimator) -> Cova
     )
 
 
-def covariance_pieces(returns: pd.DataFrame, estimator: CovarianceEstimator) -> Iterator[CovariancePath]:
+def covariance_pieces(
+    returns: pd.DataFrame, estimator: CovarianceEstimator, only: pd.DatetimeIndex | None = None
+) -> Iterator[CovariancePath]:
     """The path of :func:`estimate_path` in consecutive pieces that fit a processor's cache, for one at a time.
 
+    ``only`` names the dates that are wanted; by default all that have a window.
+
     Covariances of many assets over many dates do not fit in memory: 500 assets need 2 MB a date.
+    """
+    windows, dates = require_windows(returns, estimator.window)
+    chosen = np.arange(len(dates)) if only is None else np.flatnonzero(dates.isin(only))
+    n_assets = max(1, windows.shape[2])
+    count = max(1, CHUNK_NUMBERS // (max(estimator.window, n_assets) * n_assets))
+    for first in range(0, len(chosen), count):
+        some = chosen[first : first + count]
+        # A contiguous copy: the order of operations, and so every bit, is that of a single window.
+        estimate = estimator.estimate_many(np.ascontiguousarray(windows[some]))
+        yield CovariancePath(dates[some], *estimate)
+
+
+def require_windows(returns: pd.DataFrame, window: int) -> tuple[FloatArray, pd.DatetimeIndex]:
+    """Every window of returns [T, W, N], a view, and the date of its last one.
+
+    Raises
+    ------
+    DataError
+        If a return is missing, not finite or no simple one, or there are fewer returns than one window.
     """
     values = returns.to_numpy(dtype=np.float64)
     if not np.isfinite(values).all():
@@ -219,19 +242,13 @@ def covariance_pieces(returns: pd.DataFrame, estimator: CovarianceEstimator) -> 
     reason = why_not_returns(returns)
     if reason is not None:
         raise DataError(f"not simple returns: {reason}")
-    if len(values) < estimator.window:
+    if len(values) < window:
         raise DataError(
-            f"a covariance needs {estimator.window} returns and there are {len(values)}: "
+            f"a covariance needs {window} returns and there are {len(values)}: "
             "take a longer history or a shorter window"
         )
-    windows = np.lib.stride_tricks.sliding_window_view(values, estimator.window, axis=0).swapaxes(1, 2)
-    dates = pd.DatetimeIndex(returns.index[estimator.window - 1 :])
-    n_assets = max(1, values.shape[1])
-    count = max(1, CHUNK_NUMBERS // (max(estimator.window, n_assets) * n_assets))
-    for first in range(0, len(windows), count):
-        # A contiguous copy: the order of operations, and so every bit, is that of a single window.
-        estimate = estimator.estimate_many(np.ascontiguousarray(windows[first : first + count]))
-        yield CovariancePath(dates[first : first + count], *estimate)
+    windows = np.lib.stride_tricks.sliding_window_view(values, window, axis=0).swapaxes(1, 2)
+    return windows, pd.DatetimeIndex(returns.index[window - 1 :])
 
 
 def gram(scaled: FloatArray) -> FloatArray:

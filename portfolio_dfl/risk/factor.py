@@ -9,7 +9,10 @@ from torch import Tensor
 
 from portfolio_dfl.errors import DataError
 
-__all__ = ["FactorCovariance"]
+__all__ = ["WORTH_PARTS", "FactorCovariance"]
+
+#: Assets from which on plans by the parts are found sooner than by the whole.
+WORTH_PARTS = 40
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.risk.factor import FactorCovariance
 
 __all__ = ["LearnedCovarianceScaling"]
 
@@ -56,7 +57,7 @@ class LearnedCovarianceScaling(nn.Module):
         """Volatility factors in use, shape (N,); detached."""
         return self.log_scale.detach().exp().expand(self.n_assets).clone()
 
-    def forward(self, covariance: Tensor) -> Tensor:
+    def forward(self, covariance: Tensor | FactorCovariance) -> Tensor:
         """Reshape covariances.
 
         Parameters
@@ -74,6 +75,8 @@ class LearnedCovarianceScaling(nn.Module):
         DataError
             If the last two dimensions are not (N, N).
         """
+        if isinstance(covariance, FactorCovariance):
+            raise DataError("risk_scaling learns on full covariances: take another estimator than a factor model")
         if tuple(covariance.shape[-2:]) != (self.n_assets, self.n_assets):
             raise DataError(
                 f"covariance has shape {tuple(covariance.shape)}, expected [..., N, N], N = {self.n_assets}"

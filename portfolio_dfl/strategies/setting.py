@@ -108,6 +108,15 @@ class StrategySetting:
             return float("inf")
         return limits[0] if isinstance(limits, list) else limits
 
+    def realised(self) -> CovarianceEstimator:
+        """Of the covariance realised after a decision, which judges it; in parts where plans are made by parts."""
+        from portfolio_dfl.risk import RollingCovariance
+        from portfolio_dfl.risk.factor_path import RealisedFactors, in_parts
+
+        if in_parts(self.covariance, len(self.assets)):
+            return RealisedFactors(self.realised_window)
+        return RollingCovariance(self.realised_window, ridge=0.0)
+
     def layer(self) -> MultiPeriodMeanVariance:
         """The portfolio problem that trained strategies learn through and decide with."""
         from portfolio_dfl.allocation import MultiPeriodMeanVariance

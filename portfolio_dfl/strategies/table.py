@@ -309,12 +309,10 @@ def _historical_mean_variance(setting: StrategySetting, lane: Lane, returns: pd.
 
 def _perfect_foresight(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:
     from portfolio_dfl.backtest.baselines import PerfectForesight
-    from portfolio_dfl.risk import RollingCovariance
 
     if returns is None:
         raise TypeError(f"{lane.label} needs the returns that it looks ahead in")
-    realised = RollingCovariance(setting.realised_window, ridge=0.0)
-    return PerfectForesight(returns, realised, name=lane.label, **setting.plan())
+    return PerfectForesight(returns, setting.realised(), name=lane.label, **setting.plan())
 
 
 def _own(setting: StrategySetting, lane: Lane, returns: pd.DataFrame | None) -> Policy:

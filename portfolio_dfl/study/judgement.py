@@ -99,7 +99,6 @@ def judge(
 def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, pd.Series[float]], list[pd.DataFrame]]:
     """Regret by day of every strategy; where hindsight has no answer, none, and why."""
     from portfolio_dfl.backtest.regret import decision_regret
-    from portfolio_dfl.risk import RollingCovariance
 
     setting, returns = plan.setting, plan.returns
     window = setting.realised_window
@@ -123,7 +122,7 @@ def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, 
                 risk_aversion=setting.risk_aversion,
                 turnover_limit=setting.first_turnover_limit,
                 limits=setting.limits,
-                realised=RollingCovariance(window, ridge=0.0),
+                realised=setting.realised(),
                 solver=setting.solver,
                 stage=setting.stage,
                 decisions=traded,
@@ -145,14 +144,18 @@ def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, 
 def _covariances(plan: StudyPlan) -> pd.DataFrame:
     """Shrinkage and ridge that the covariance of every decision date really received."""
     from portfolio_dfl.risk import covariance_pieces
+    from portfolio_dfl.risk.factor_path import in_parts
 
+    estimator, dates = plan.setting.covariance, plan.span.dates
+    if in_parts(estimator, plan.returns.shape[1]):  # what is drawn together there is no covariance
+        return pd.DataFrame({"shrinkage": 0.0, "ridge": 0.0}, index=dates)
     used = pd.concat(
         [
             pd.DataFrame({"shrinkage": piece.shrinkage, "ridge": piece.ridge}, index=piece.dates)
-            for piece in covariance_pieces(plan.returns, plan.setting.covariance)
+            for piece in covariance_pieces(plan.returns, estimator, dates)
         ]
     )
-    return used.loc[used.index.intersection(plan.span.dates)]
+    return used.loc[used.index.intersection(dates)]
 
 
 def _scores(

@@ -14,6 +14,7 @@ from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
 from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.errors import TrainingError
 from portfolio_dfl.forecasting import Inputs, KnownReturn, Prior
+from portfolio_dfl.risk.factor import FactorCovariance
 from portfolio_dfl.training.learned_factors import LearnedFactors
 from portfolio_dfl.training.samples import Samples
 
@@ -66,7 +67,7 @@ class DecisionModel(nn.Module):
         if "transaction_cost" in learned and not bool((torch.as_tensor(layer.transaction_cost) > 0.0).any()):
             raise TrainingError("the plan counts no transaction cost whose factor could be learned")
 
-    def forecast(self, features: Tensor | Inputs, covariance: Tensor | None = None) -> Tensor:
+    def forecast(self, features: Tensor | Inputs, covariance: Tensor | FactorCovariance | None = None) -> Tensor:
         """Expected returns [B, H, N] from features [B, lookback, N], or `Inputs`; a prior sees the covariance too."""
         forecasts: Tensor = self.predictor(self.seen(features))
         factor = self.factors.of("forecasts")
@@ -80,7 +81,7 @@ class DecisionModel(nn.Module):
         """What the predictor sees: features without an asset whose return is known."""
         return features if self.known is None else self.known.others(features)
 
-    def expected(self, features: Tensor | Inputs, covariance: Tensor | None) -> Tensor:
+    def expected(self, features: Tensor | Inputs, covariance: Tensor | FactorCovariance | None) -> Tensor:
         """What the prior says of returns, [B, 1, N], without an asset whose return is known; zeros without one."""
         returns = Inputs.of(self.seen(features)).returns
         if self.prior is None:
@@ -95,7 +96,7 @@ class DecisionModel(nn.Module):
     def plan(
         self,
         expected_returns: Tensor,
-        covariance: Tensor,
+        covariance: Tensor | FactorCovariance,
         held: Tensor,
         dates: pd.DatetimeIndex | None = None,
         cost: Tensor | None = None,
@@ -123,7 +124,7 @@ class DecisionModel(nn.Module):
         )
         return weights
 
-    def forward(self, features: Tensor | Inputs, covariance: Tensor, held: Tensor) -> Tensor:
+    def forward(self, features: Tensor | Inputs, covariance: Tensor | FactorCovariance, held: Tensor) -> Tensor:
         """Planned weights [B, H, N]; ``[:, 0]`` is what is traded at the close of the decision date."""
         return self.plan(self.forecast(features, covariance), covariance, held)
 

@@ -18,7 +18,8 @@ from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import DataError, TrainingError
 from portfolio_dfl.forecasting import EnsemblePredictor, Inputs, PredictorSpec
 from portfolio_dfl.forecasting.ensemble import member_seed
-from portfolio_dfl.risk import CovarianceEstimator, covariance_path
+from portfolio_dfl.risk import CovarianceEstimator, FactorCovariance, covariance_path
+from portfolio_dfl.risk.factor_path import FactorEstimator, estimate_now, factor_path, in_parts
 from portfolio_dfl.scalars import require_whole
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.losses import MeanSquaredError, charged_by_books
@@ -205,7 +206,7 @@ class PredictOptimisePolicy:
         if reason is not None:
             raise DataError(f"not simple returns: {reason}")
         recent = history if self.expanding else history.iloc[-self.returns_needed :]
-        path = covariance_path(recent, self.covariance)
+        path = self._estimated(recent)
         rows = None
         if self.features is not None:
             rows = self.features.rows(self.forecast_assets(history), self.days_of_features(history))
@@ -229,6 +230,12 @@ class PredictOptimisePolicy:
             risk_scaling=self.risk_scaling,
             initial_state=self._last_state if self.warm_start else None,
         )
+
+    def _estimated(self, returns: pd.DataFrame) -> tuple[pd.DatetimeIndex, FloatArray | FactorCovariance]:
+        if in_parts(self.covariance, returns.shape[1]):
+            assert isinstance(self.covariance, FactorEstimator)
+            return factor_path(returns, self.covariance)
+        return covariance_path(returns, self.covariance)
 
     def _charged(self, history: pd.DataFrame) -> TrainingSettings:
         """The settings, their loss told what the books charge if it asks."""
@@ -298,15 +305,17 @@ class PredictOptimisePolicy:
             features = Inputs(
                 Inputs.of(features).returns, *(torch.from_numpy(part.copy()).unsqueeze(0) for part in known)
             )
-        covariance = torch.from_numpy(self.covariance(values[-self.covariance.window :])) * self.stage
+        window = values[-self.covariance.window :]
+        covariance = estimate_now(self.covariance, window, self.stage)
         model = self._model
         today = pd.DatetimeIndex([history.index[-1]])
         with torch.no_grad():
-            forecasts = model.forecast(features, covariance.unsqueeze(0))
+            batch = covariance.expand(1) if isinstance(covariance, FactorCovariance) else covariance.unsqueeze(0)
+            forecasts = model.forecast(features, batch)
             self.forecasts[history.index[-1]] = forecasts[0].numpy()
             plan = model.plan(
                 forecasts,
-                covariance.unsqueeze(0),
+                batch,
                 torch.from_numpy(held).unsqueeze(0),
                 today,
                 self._cost(today, history),

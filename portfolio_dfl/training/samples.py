@@ -21,6 +21,8 @@ from portfolio_dfl.data.features.collection import FeatureRows
 from portfolio_dfl.data.returns import compounded, why_not_returns
 from portfolio_dfl.errors import DataError
 from portfolio_dfl.forecasting import Inputs
+from portfolio_dfl.risk.factor import FactorCovariance
+from portfolio_dfl.risk.factor_path import realised_factors
 
 __all__ = ["Samples", "build_samples", "label_length", "returns_needed"]
 
@@ -66,10 +68,10 @@ class Samples:
         Simple returns of the `lookback` days up to and including t, oldest first.
     future_returns : Tensor [S, H, N]
         Simple returns of the H stages after t, each compounded over its days; NaN where they are not known yet.
-    realised_covariance : Tensor [S, N, N]
+    realised_covariance : Tensor [S, N, N] or FactorCovariance
         Sample covariance (ddof = 1) of the returns of t+1 … t+W, times the days of a stage; NaN where not known yet.
-    covariance : Tensor [S, N, N]
-        Covariance estimated from returns up to and including t, times the days of a stage.
+    covariance : Tensor [S, N, N] or FactorCovariance
+        Covariance estimated from returns up to and including t, times the days of a stage. In parts both are.
     label_end : DatetimeIndex [S]
         Date of the last return the label uses; NaT where the label is incomplete.
     stage : int
@@ -86,8 +88,8 @@ class Samples:
     dates: pd.DatetimeIndex
     features: Tensor
     future_returns: Tensor
-    realised_covariance: Tensor
-    covariance: Tensor
+    realised_covariance: Tensor | FactorCovariance
+    covariance: Tensor | FactorCovariance
     label_end: pd.DatetimeIndex
     stage: int = 1
     cost: Tensor | None = None
@@ -180,7 +182,7 @@ def build_samples(
     lookback: int,
     horizon: int,
     realised_window: int,
-    covariance: tuple[pd.DatetimeIndex, np.ndarray],
+    covariance: tuple[pd.DatetimeIndex, np.ndarray | FactorCovariance],
     stage: int = 1,
     features: FeatureRows | None = None,
 ) -> Samples:
@@ -196,9 +198,9 @@ def build_samples(
         Stages H the portfolio plans ahead.
     realised_window : int
         Days W after t whose returns make the realised covariance of the loss.
-    covariance : (DatetimeIndex [K], ndarray [K, N, N])
+    covariance : (DatetimeIndex [K], ndarray [K, N, N] or FactorCovariance)
         Estimated covariances of a day's returns by date, each from returns up to its date, as
-        `risk.covariance_path` returns.
+        `risk.covariance_path` or `risk.factor_path` returns.
     stage : int
         Days of one stage.
     features : FeatureRows, optional
@@ -227,8 +229,9 @@ def build_samples(
             f"covariance window must fit before the first decision date"
         )
     estimated = covariance[1][len(covariance[0]) - count :]
-    if estimated.shape[1:] != (values.shape[1], values.shape[1]):
-        raise DataError(f"covariance has shape {estimated.shape[1:]} a date, but returns have {values.shape[1]} assets")
+    assets = estimated.n_assets if isinstance(estimated, FactorCovariance) else estimated.shape[-1]
+    if assets != values.shape[1]:
+        raise DataError(f"covariances are of {assets} assets, but returns have {values.shape[1]} assets")
 
     # Labels that are not complete yet are NaN: padding with NaN rows makes them so without a special case.
     padded = np.concatenate([values, np.full((length, values.shape[1]), np.nan)])
@@ -237,7 +240,6 @@ def build_samples(
     stages = torch.from_numpy(compounded(padded[first + 1 :], stage))
     future = stages.unfold(0, (horizon - 1) * stage + 1, 1)[..., ::stage].transpose(1, 2)[:count]
     realised = after.unfold(0, realised_window, 1).transpose(1, 2)[:count]
-    centred = realised - realised.mean(dim=1, keepdim=True)
     label_days = pd.DatetimeIndex(
         np.concatenate([days.to_numpy(), np.full(length, np.datetime64("NaT"), dtype=days.to_numpy().dtype)])
     )
@@ -245,13 +247,23 @@ def build_samples(
         dates=days[first:],
         features=windows[first - lookback + 1 :],
         future_returns=future,
-        realised_covariance=centred.transpose(1, 2) @ centred / (realised_window - 1) * stage,
-        covariance=torch.from_numpy(np.array(estimated, dtype=np.float64)) * stage,
+        realised_covariance=_realised(realised, stage, parts=isinstance(estimated, FactorCovariance)),
+        covariance=estimated.scaled(stage)
+        if isinstance(estimated, FactorCovariance)
+        else torch.from_numpy(np.array(estimated, dtype=np.float64)) * stage,
         label_end=label_days[first + length : first + length + count],
         stage=stage,
         dated=None if features is None else _windows(features.dated, lookback, count),
         by_asset=None if features is None else _windows(features.by_asset, lookback, count),
     )
+
+
+def _realised(windows: Tensor, stage: int, *, parts: bool) -> Tensor | FactorCovariance:
+    """Sample covariances of windows of returns [S, W, N], times the days of a stage."""
+    if parts:
+        return realised_factors(windows).scaled(stage)
+    centred = windows - windows.mean(dim=1, keepdim=True)
+    return centred.transpose(1, 2) @ centred / (windows.shape[1] - 1) * stage
 
 
 def _windows(values: np.ndarray, lookback: int, count: int) -> Tensor:

@@ -23,6 +23,7 @@ from portfolio_dfl.errors import AllocationError, PortfolioError, TrainingError
 from portfolio_dfl.forecasting import InputsPredictor, PredictorSpec, ScaledPredictor, fit_least_squares
 from portfolio_dfl.forecasting.ensemble import member_seed
 from portfolio_dfl.risk import LearnedCovarianceScaling
+from portfolio_dfl.risk.factor_path import covariance_parts
 from portfolio_dfl.training.decision import DecisionModel
 from portfolio_dfl.training.ensembles import ensemble_state, mean_course, mean_health, member_state
 from portfolio_dfl.training.fitting import fit_by_gradient
@@ -94,8 +95,8 @@ class WindowTask:
             for part in (
                 samples.features,
                 samples.future_returns,
-                samples.realised_covariance,
-                samples.covariance,
+                *covariance_parts(samples.realised_covariance),
+                *covariance_parts(samples.covariance),
                 *(part for part in (samples.dated, samples.by_asset) if part is not None),
             )
         ]

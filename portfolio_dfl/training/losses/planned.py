@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.risk.factor import FactorCovariance
 from portfolio_dfl.scalars import require_number
 from portfolio_dfl.training.decision import Outcome
 
@@ -22,25 +23,31 @@ __all__ = [
 ]
 
 
-def plan_objective(weights: Tensor, returns: Tensor, covariance: Tensor, risk_aversion: float) -> Tensor:
+def plan_objective(
+    weights: Tensor, returns: Tensor, covariance: Tensor | FactorCovariance, risk_aversion: float
+) -> Tensor:
     """Objective of the paper's problem for each sample, Σ_s (−r_sᵀ w_s + λ/2 w_sᵀ Σ_s w_s), shape [B].
 
     Parameters
     ----------
     weights, returns : Tensor [B, H, N]
-    covariance : Tensor [B, N, N] or [B, H, N, N]
+    covariance : Tensor [B, N, N] or [B, H, N, N], or FactorCovariance
         One for all stages, or one a stage.
     risk_aversion : float
         λ.
     """
-    if covariance.dim() == 3:
-        covariance = covariance.unsqueeze(1)
-    risk = (weights.unsqueeze(-2) @ covariance @ weights.unsqueeze(-1)).squeeze(-1).squeeze(-1)
+    if isinstance(covariance, FactorCovariance):
+        risk = (weights * covariance.times(weights)).sum(dim=-1)
+    else:
+        stages = covariance.unsqueeze(1) if covariance.dim() == 3 else covariance
+        risk = (weights.unsqueeze(-2) @ stages @ weights.unsqueeze(-1)).squeeze(-1).squeeze(-1)
     gain = (returns * weights).sum(dim=-1)
     return (0.5 * risk_aversion * risk - gain).sum(dim=-1)
 
 
-def decision_loss(weights: Tensor, future_returns: Tensor, realised_covariance: Tensor, risk_aversion: float) -> Tensor:
+def decision_loss(
+    weights: Tensor, future_returns: Tensor, realised_covariance: Tensor | FactorCovariance, risk_aversion: float
+) -> Tensor:
     """The paper's outer objective: the plan's objective at realised returns and risk, batch mean.
 
     Source: the paper's bilevel problem, eq. (bilevel_portfolio_mv_avg). Shapes as in `plan_objective`; a
@@ -49,7 +56,9 @@ def decision_loss(weights: Tensor, future_returns: Tensor, realised_covariance: 
     return plan_objective(weights, future_returns, realised_covariance, risk_aversion).mean()
 
 
-def layer_objective(outcome: Outcome, weights: Tensor, returns: Tensor, covariance: Tensor) -> Tensor:
+def layer_objective(
+    outcome: Outcome, weights: Tensor, returns: Tensor, covariance: Tensor | FactorCovariance
+) -> Tensor:
     """What the outcome's layer would minimise at these returns and covariances, all its costs included, [B]."""
     objective = plan_objective(weights, returns, covariance, outcome.risk_aversion)
     layer, cost = outcome.model.layer, outcome.samples.cost
