@@ -210,9 +210,16 @@ def ui(
         dashboard.wait()
 
 
+# Written down here, so that help does not wait for what tasks import.
+_TASKS = (
+    "gradient-accuracy | projection-simplex | projection-chain | runtime | epoch | sudoku | smoothing | "
+    "smoothed-training | factor-risk | objectives | universe"
+)
+
+
 @app.command()
 def task(
-    name: Annotated[str, typer.Argument(help="gradient-accuracy, projection-simplex, projection-chain, runtime, ...")],
+    name: Annotated[str, typer.Argument(help=_TASKS)],
     override: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="one argument, e.g. sizes=[20,100]")
     ] = None,

@@ -17,6 +17,7 @@ from portfolio_dfl.allocation import black_box
 from portfolio_dfl.allocation.arguments import Batch, absorb_tracking, as_batch, constants, numbers_of, spread
 from portfolio_dfl.allocation.autograd import Call, apply_native, refuse_tangents
 from portfolio_dfl.allocation.coupling import CouplingRows
+from portfolio_dfl.allocation.factored.planner import FactorPlanner
 from portfolio_dfl.allocation.limits import Limit, Limits
 from portfolio_dfl.allocation.native import NativeResult, NativeSolver
 from portfolio_dfl.allocation.refusals import check_limits, name_element, raise_for_facts
@@ -272,10 +273,12 @@ class MultiPeriodMeanVariance(nn.Module):
             self.transaction_cost if transaction_cost is None else transaction_cost,
         )
         if isinstance(covariance, FactorCovariance):
-            if smoothing is not None:
-                raise AllocationError("plans under factor risk are not smoothed: give covariance.dense()")
             if self.solver == "factored" or self._factors_pay:
-                factored = self._by_factors(expected_returns, covariance, previous_weights, parameters, dates)
+                planner = FactorPlanner(self._limits, self._native.count_threads, self.horizon, self.n_assets)
+                given = expected_returns, covariance, previous_weights, parameters
+                if smoothing is not None:
+                    return planner.smoothed(*given, smoothing, dates)
+                factored = planner.plan(*given, dates)
                 return factored if return_solution else factored.weights
             covariance = covariance.dense()
         elif self.solver == "factored":
@@ -335,42 +338,6 @@ class MultiPeriodMeanVariance(nn.Module):
             plan, batch.returns, covariance, batch.parameters[0], self._limits.tracking_error, dates
         )
         return batch._replace(returns=returns, covariance=penalised)
-
-    def _by_factors(
-        self,
-        expected_returns: Tensor,
-        risk: FactorCovariance,
-        previous_weights: Tensor,
-        parameters: tuple[float | Tensor, float | Tensor | None, float | Tensor],
-        dates: Sequence[object] | pd.DatetimeIndex | None,
-    ) -> AllocationSolution:
-        """The plans under factor risk, every asset eliminated first."""
-        from portfolio_dfl.allocation.factored.batch import solve_batch
-
-        H, N, B = self.horizon, self.n_assets, expected_returns.shape[0]
-        if expected_returns.shape[1:] != (H, N) or risk.n_assets != N:
-            raise AllocationError(
-                f"expected_returns is {list(expected_returns.shape)} and the exposures are "
-                f"{list(risk.exposures.shape)}; this layer takes [B, {H}, {N}] and [B, {N}, K]"
-            )
-        if previous_weights.shape not in ((N,), (B, N)):
-            raise AllocationError(f"previous_weights is {list(previous_weights.shape)}; it is [{N}] or [{B}, {N}]")
-        aversion, limit, rate = parameters
-        full = (
-            spread("risk_aversion", aversion, ()),
-            spread("turnover_limit", torch.inf if limit is None else limit, (H,)),
-            spread("transaction_cost", rate, (H, N)),
-        )
-        batch = solve_batch(
-            self._limits,
-            self._native.count_threads(),
-            expected_returns.to(device="cpu", dtype=_FLOAT),
-            risk.to(device="cpu", dtype=_FLOAT).expand(B),
-            previous_weights.to(device="cpu", dtype=_FLOAT).expand(B, N),
-            tuple(torch.from_numpy(numbers) if tensor is None else tensor for numbers, tensor in full),
-        )
-        raise_for_facts(batch.facts, batch.turnover, batch.previous, dates, self._limits, final=True)
-        return batch.solution(expected_returns)
 
     def _batch(
         self,

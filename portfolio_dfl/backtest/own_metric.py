@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portfolio_dfl.backtest.ledger import Ledger
-from portfolio_dfl.errors import BacktestError, PortfolioError
-from portfolio_dfl.execution.parts import build_part, find_part, own_name
+from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.execution.parts import asking, build_part, find_part, own_name
 
 __all__ = ["OwnMetric"]
 
@@ -52,15 +52,8 @@ class OwnMetric:
         BacktestError
             If it fails, or gives something else.
         """
-        try:
+        with asking("metric", self.name, BacktestError, f" for the ledger of {ledger.name or 'a strategy'}"):
             answer = self.call(ledger)
-        except PortfolioError:
-            raise
-        except Exception as error:
-            raise BacktestError(
-                f"metric {self.name!r} raised {type(error).__name__} for the ledger of {ledger.name or 'a strategy'}: "
-                f"{error}"
-            ) from error
         try:
             return float(answer)
         except (TypeError, ValueError) as error:

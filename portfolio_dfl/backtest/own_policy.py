@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from portfolio_dfl.errors import BacktestError, PortfolioError
+from portfolio_dfl.errors import BacktestError
+from portfolio_dfl.execution.parts import asking
 
 __all__ = ["OwnPolicy"]
 
@@ -69,15 +70,8 @@ class OwnPolicy:
         return weights
 
     def _asked(self, method: str, call: Callable[..., Any], history: pd.DataFrame, *rest: Any) -> Any:
-        try:
+        with asking("strategy", self.name, BacktestError, f" in {method} on {history.index[-1].date()}"):
             return call(history, *rest)
-        except PortfolioError:
-            raise
-        except Exception as error:
-            raise BacktestError(
-                f"strategy {self.name!r} raised {type(error).__name__} in {method} on {history.index[-1].date()}: "
-                f"{error}"
-            ) from error
 
     def _aligned(self, answer: pd.Series[Any], columns: pd.Index[Any], where: str) -> pd.Series[Any]:
         if not answer.index.is_unique or set(answer.index) != set(columns):

@@ -162,7 +162,7 @@ def _best_weights(first_step: FirstStep, returns: FloatArray, covariance: Risk, 
 def _loss(weights: FloatArray, returns: FloatArray, covariance: Risk, risk_aversion: float) -> FloatArray:
     """−rᵀw + λ/2 wᵀΣw of every row."""
     if isinstance(covariance, FactorCovariance):
-        variance = (weights * covariance.times(torch.from_numpy(weights)).numpy()).sum(axis=1)
+        variance = (weights * covariance.times(torch.tensor(weights)).numpy()).sum(axis=1)
     else:
         variance = np.einsum("ti,tij,tj->t", weights, covariance, weights)
     loss: FloatArray = 0.5 * risk_aversion * variance - (weights * returns).sum(axis=1)

@@ -13,7 +13,7 @@ from portfolio_dfl.data.formats import is_prices_file
 from portfolio_dfl.data.layouts import notes_of
 from portfolio_dfl.data.local_sources import FileSource
 from portfolio_dfl.errors import DataError
-from portfolio_dfl.execution.parts import build_part, find_part
+from portfolio_dfl.execution.parts import asking, build_part, find_part
 
 __all__ = ["FolderSource", "OwnSource", "price_files"]
 
@@ -95,12 +95,8 @@ class OwnSource:
     def load(self) -> pd.DataFrame:
         """Wide frame of adjusted closes: one row a date, one column a ticker."""
         made = self._made()
-        try:
+        with asking("source", self.name, DataError):
             frame = made() if inspect.isfunction(made) else made.load()
-        except DataError:
-            raise
-        except Exception as error:
-            raise DataError(f"source {self.name!r} raised {type(error).__name__}: {error}") from error
         if not isinstance(frame, pd.DataFrame):
             raise DataError(f"source {self.name!r} gave a {type(frame).__name__}; a DataFrame of prices is needed")
         return frame

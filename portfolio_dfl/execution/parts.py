@@ -9,14 +9,15 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 from portfolio_dfl.errors import PortfolioError
 
-__all__ = ["build_part", "find_part", "is_own", "own_name", "takes_option"]
+__all__ = ["asking", "build_part", "find_part", "is_own", "own_name", "takes_option"]
 
 
 def is_own(name: object) -> bool:
@@ -30,6 +31,26 @@ def is_own(name: object) -> bool:
 def own_name(name: str) -> str:
     """What an own part is called in tables: the name behind the module's."""
     return name.rpartition(":")[-1]
+
+
+@contextmanager
+def asking(kind: str, name: str, error: type[PortfolioError], where: str = "") -> Iterator[None]:
+    """Ask a part of the user's own for something: whatever it raises becomes an error of ours that names it.
+
+    Errors of ours, which it may raise itself, go on as they are. ``where`` says for what it was asked, as
+    ``" in decide on 2024-01-02"``.
+
+    Raises
+    ------
+    PortfolioError
+        Of the type ``error``.
+    """
+    try:
+        yield
+    except PortfolioError:
+        raise
+    except Exception as problem:  # it is the user's, and may raise anything
+        raise error(f"{kind} {name!r} raised {type(problem).__name__}{where}: {problem}") from problem
 
 
 def find_part(

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from portfolio_dfl.errors import ConfigError, DataError
-from portfolio_dfl.execution.parts import build_part, find_part, takes_option
+from portfolio_dfl.errors import DataError
+from portfolio_dfl.execution.parts import asking, build_part, find_part, takes_option
 from portfolio_dfl.risk.covariance import (
     CovarianceEstimate,
     CovarianceEstimator,
@@ -146,14 +146,8 @@ class OwnCovariance(WindowEstimator):
         return answer._replace(covariance=self._checked(answer.covariance, shape))
 
     def _asked(self, function: Callable[[FloatArray], Any], values: FloatArray) -> Any:
-        try:
+        with asking("covariance", self.name, DataError, f" for returns of shape {values.shape}"):
             return function(values.copy())
-        except (DataError, ConfigError):
-            raise
-        except Exception as error:
-            raise DataError(
-                f"covariance {self.name!r} raised {type(error).__name__} for returns of shape {values.shape}: {error}"
-            ) from error
 
     def _checked(self, answer: Any, shape: tuple[int, ...]) -> FloatArray:
         n_assets = shape[-1]

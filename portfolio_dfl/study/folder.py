@@ -132,14 +132,17 @@ class RunFolder:
 
     @classmethod
     def open(cls, run: str | os.PathLike[str], root: str | os.PathLike[str] = "runs") -> RunFolder:
-        """Find a run by its path or by its name under ``root``.
+        """Find a run by its path, or by its name under ``root`` or a beginning of it that no other run has.
 
         Raises
         ------
         TrackingError
-            If there is none, naming the runs that there are; or if what it was started with has changed.
+            If there is none, or several begin so, naming the runs that there are; or if what it was started with has
+            changed.
         """
-        for candidate in (Path(run), Path(root) / run):
+        found = sorted(path.parent.name for path in Path(root).glob(f"[!.]*/{_CONFIG}"))
+        alike = [name for name in found if name.startswith(str(run))] if str(run) else []
+        for candidate in (Path(run), Path(root) / run, *(Path(root) / name for name in alike if len(alike) == 1)):
             try:
                 here = (candidate / _CONFIG).is_file()
             except OSError as error:  # as for a name that is too long
@@ -148,7 +151,8 @@ class RunFolder:
                 folder = cls(candidate.resolve())
                 folder._verify()
                 return folder
-        found = sorted(path.parent.name for path in Path(root).glob(f"[!.]*/{_CONFIG}"))
+        if alike:
+            raise TrackingError(f"{len(alike)} runs under {root} begin with {run}: {', '.join(alike[-5:])}; name one")
         known = f"there are {', '.join(found[-5:])}" if found else "there are none"
         raise TrackingError(f"no run {run} here or under {root}; {known}")
 

@@ -29,6 +29,7 @@ TASKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "smoothed-training": ("smoothed_training", "smoothed_training", {}),
     "factor-risk": ("factor_risk", "factor_risk", {}),
     "objectives": ("objectives", "objectives", {}),
+    "universe": ("universe", "universe", {}),
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from portfolio_dfl.tasks.records import TaskResult, describe_machine, require_place, save_task
-from portfolio_dfl.tasks.settings import require_least, require_some
+from portfolio_dfl.tasks.settings import require_least, require_positive, require_some
 
 __all__ = ["objectives"]
 
@@ -92,8 +92,11 @@ def objectives(
     """
     from portfolio_dfl.study.run import run_study
 
-    require_some(starts=starts)
-    require_least(1, samples=samples, retrain_every=retrain_every, epochs=epochs, horizon=horizon)
+    require_some(starts=starts, tickers=tickers)
+    require_least(1, retrain_every=retrain_every, epochs=epochs, horizon=horizon)
+    require_least(2, samples=samples)
+    require_least(0, cost=cost)
+    require_positive(risk_aversion=risk_aversion, learning_rate=learning_rate, strength=strength)
     require_place(_NAME, folder)
     chosen = list(starts)[:1] if reduced else list(starts)
     rows: list[dict[str, Any]] = []

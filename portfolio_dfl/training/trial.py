@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from portfolio_dfl.errors import PortfolioError, TrainingError
+from portfolio_dfl.errors import TrainingError
+from portfolio_dfl.execution.parts import asking
 from portfolio_dfl.training.decision import DecisionBook, Outcome
 from portfolio_dfl.training.losses import Loss, Mixture
 from portfolio_dfl.training.own_loss import OwnLoss
@@ -34,15 +35,8 @@ def try_loss(task: WindowTask) -> None:
     for loss in _own(task.settings.loss):
         with reproducible(task.seed):
             outcome = Outcome(task.build_model(), samples, DecisionBook(samples).held)
-            try:
+            with asking("loss", loss.name, TrainingError, f" when it was tried on {len(samples)} samples"):
                 value: object = loss(outcome)
-            except PortfolioError:
-                raise
-            except Exception as error:
-                raise TrainingError(
-                    f"loss {loss.name!r} raised {type(error).__name__} when it was tried on {len(samples)} samples: "
-                    f"{error}"
-                ) from error
         if not isinstance(value, torch.Tensor) or value.dim():
             kind = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"{value!r}"
             raise TrainingError(f"loss {loss.name!r} gave {kind}; a scalar tensor is needed, as of .mean()")

@@ -84,6 +84,15 @@ def test_only_where_a_study_runs_may_change_when_it_goes_on(done: StudyResult, c
     assert again.config == done.config
 
 
+def test_a_beginning_that_only_one_run_has_names_it(copied: Path) -> None:
+    root = copied.parent
+    assert RunFolder.open(copied.name[:-3], root).path == copied.resolve()
+    shutil.copytree(copied, root / f"{copied.name}x")
+    assert RunFolder.open(copied.name, root).path == copied.resolve()
+    with pytest.raises(TrackingError, match=f"2 runs under .* begin with {copied.name[:-1]}: {copied.name}, "):
+        RunFolder.open(copied.name[:-1], root)
+
+
 def test_what_a_broken_off_write_leaves_is_removed(copied: Path) -> None:
     (copied / "windows" / ".abc.pt.partial").write_bytes(b"half")
     folder = RunFolder.open(copied)

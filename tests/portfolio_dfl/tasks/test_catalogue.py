@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from portfolio_dfl.cli import main
 from portfolio_dfl.config.study import assignments
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.tasks.catalogue import TASKS, run_task
@@ -67,11 +68,33 @@ UNUSABLE = {
         "values=[]",
         "tickers=[]",
     ],
+    "objectives": [
+        "tickers=[]",
+        "starts=[]",
+        "cost=-0.1",
+        "risk_aversion=0",
+        "horizon=0",
+        "samples=1",
+        "retrain_every=0",
+        "epochs=0",
+        "learning_rate=0",
+        "strength=0",
+    ],
+    "universe": [
+        "assets=[]",
+        "assets=[39]",
+        "years=2",
+        "learned_years=0",
+        "factors=0",
+        "horizon=0",
+        "samples=1",
+        "epochs=0",
+    ],
     "smoothing": ["n=1", "instances=0", "deltas=[]", "deltas=[-1.0]", "deltas=[.inf]"],
 }
-for task in set(UNUSABLE) - {"epoch"}:
+for task in set(UNUSABLE) - {"epoch", "objectives"}:
     UNUSABLE[task] += ["seed=-1"]
-for task in set(UNUSABLE) - {"epoch", "smoothing", "factor-risk", "smoothed-training"}:
+for task in set(UNUSABLE) - {"epoch", "smoothing", "factor-risk", "smoothed-training", "objectives", "universe"}:
     UNUSABLE[task] += ["peer_limit_s=0", "peer_limit_s=.inf"]
 
 
@@ -175,3 +198,11 @@ def test_layers_take_turns_on_the_same_inputs(monkeypatch: pytest.MonkeyPatch, o
     assert times["a"].backward > 0.0
     assert times["bare"].backward != times["bare"].backward
     assert times["bare"].total == times["bare"].forward
+
+
+def test_help_names_every_task(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["portfolio-dfl", "task", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    shown = "".join(capsys.readouterr().out.replace("│", "").split())
+    assert [name for name in TASKS if name not in shown] == []

@@ -18,6 +18,7 @@ from portfolio_dfl import (
     GroupLimits,
     Limit,
     MultiPeriodMeanVariance,
+    Smoothing,
     TrackingCost,
 )
 from portfolio_dfl.risk import FactorCovariance
@@ -180,3 +181,27 @@ def test_shapes_that_do_not_fit_the_layer_are_named() -> None:
     r, F, omega, d, w0 = problem(1, 2, 8, 2, 1)
     with pytest.raises(AllocationError, match=r"this layer takes \[B, 3, 8\] and \[B, 8, K\]"):
         MultiPeriodMeanVariance(8, 3, solver="factored")(r, FactorCovariance(F, omega, d), w0)
+
+
+def test_a_smoothed_plan_is_that_of_the_dense_problem() -> None:
+    r, F, omega, d, w0 = problem(3, 2, 12, 3, seed=8)
+    upstream = torch.randn(3, 2, 12, dtype=F64, generator=torch.Generator().manual_seed(0))
+    for value in ("exact", "smoothed"):
+        smoothing = Smoothing("perturbation", 1e-3, 4, value=value)  # type: ignore[arg-type]
+        found = []
+        for solver in ("factored", "auto"):
+            layer = MultiPeriodMeanVariance(12, 2, turnover_limit=0.3, transaction_cost=2e-4, solver=solver)
+            forecasts, risk = r.clone().requires_grad_(), FactorCovariance(F, omega, d)
+            weights = layer(forecasts, risk if solver == "factored" else risk.dense(), w0, smoothing=smoothing)
+            (weights * upstream).sum().backward()
+            assert forecasts.grad is not None
+            found.append((weights.detach(), forecasts.grad))
+        torch.testing.assert_close(found[0][0], found[1][0], rtol=0.0, atol=1e-8)
+        torch.testing.assert_close(found[0][1], found[1][1], rtol=0.0, atol=1e-6 * float(found[1][1].abs().max()))
+
+
+def test_only_perturbations_smooth_plans_under_factor_risk() -> None:
+    r, F, omega, d, w0 = problem(1, 1, 8, 2, seed=1)
+    layer = MultiPeriodMeanVariance(8, 1, solver="factored")
+    with pytest.raises(AllocationError, match="take way='perturbation'"):
+        layer(r, FactorCovariance(F, omega, d), w0, smoothing=Smoothing("barrier"))
