@@ -40,11 +40,6 @@ class DecisionModel(nn.Module):
         An asset whose return is known: predictor and prior are of the others.
     learned : sequence of str
         What else is learned, see `LearnedFactors`.
-
-    Raises
-    ------
-    TrainingError
-        If a factor of the transaction cost is to be learned where the layer counts none.
     """
 
     def __init__(
@@ -64,8 +59,6 @@ class DecisionModel(nn.Module):
         self.known = known
         self.risk_aversion = float(torch.as_tensor(layer.risk_aversion).detach())
         self.factors = LearnedFactors(learned)
-        if "transaction_cost" in learned and not bool((torch.as_tensor(layer.transaction_cost) > 0.0).any()):
-            raise TrainingError("the plan counts no transaction cost whose factor could be learned")
 
     def forecast(self, features: Tensor | Inputs, covariance: Tensor | FactorCovariance | None = None) -> Tensor:
         """Expected returns [B, H, N] from features [B, lookback, N], or `Inputs`; a prior sees the covariance too."""

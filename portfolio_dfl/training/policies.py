@@ -150,6 +150,9 @@ class PredictOptimisePolicy:
                 f"features {', '.join(features.leaves_gaps)} take the mean for what is missing, which is known to "
                 "scaled predictors alone: scale, or set missing: zero"
             )
+        charged = bool((torch.as_tensor(layer.transaction_cost) > 0.0).any()) or self.costs.spreads is not None
+        if "transaction_cost" in self.settings.learned and not charged:
+            raise TrainingError("the plan counts no transaction cost whose factor could be learned")
         self._build()  # a predictor that cannot be built is a mistake to hear of now, not a failed window
         self._adopted: dict[str, TrainedWindow] = {}
         self._model: DecisionModel | None = None

@@ -79,7 +79,8 @@ class FactorPlanner:
         held = previous[again] if previous.ndim == 2 else previous
         numbers = tuple(part[again] if part.shape[0] > 1 else part for part in full)
         names = [name_element(b, dates) for b in range(B)] * S
-        mean: Tensor = self._solve(moved, risk.expand(B)[again], held, numbers, names).weights.unflatten(0, (S, B)).mean(0)
+        found = self._solve(moved, risk.expand(B)[again], held, numbers, names)
+        mean: Tensor = found.weights.unflatten(0, (S, B)).mean(0)
         if smoothing.value == "smoothed":
             return mean
         with torch.no_grad():
