@@ -104,7 +104,9 @@ def __dir__() -> list[str]:
 def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
-    try:
-        return version("portfolio-dfl")
-    except PackageNotFoundError:  # a folder of sources that nobody installed
-        return "unknown"
+    for distribution in ("dxpp-core", "portfolio-dfl"):  # alone, or with the application
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    return "unknown"
