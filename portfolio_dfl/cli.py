@@ -408,10 +408,25 @@ def _user_errors() -> tuple[type[Exception], ...]:
 def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
     """Yield a callback (stage, done, total) that keeps one bar for each stage."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     bars: dict[str, TaskID] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     display = Progress(*columns, console=Console(stderr=True))
 
     def advance(stage: str, done: int, total: int) -> None:
@@ -423,10 +438,13 @@ def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
 
     try:
         yield advance
-    except BaseException:
-        # What is left on the screen is the error alone.
+    except BaseException as error:
+        # What is left on the screen is the error alone, or how to go on.
         display.live.transient = True
         display.live.stop()
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            for note in getattr(error, "__notes__", ()):
+                typer.secho(note, file=sys.stderr, err=True)
         raise
     if bars:
         display.stop()

@@ -74,9 +74,12 @@ def closed_on_signal() -> Iterator[None]:
         signal.signal(number, _on_signal)
     try:
         yield
-    except SystemExit:
+    except SystemExit as left:
         if _state.taken == signal.SIGINT:  # Lightning makes an exit of a Ctrl-C during a fit
-            raise KeyboardInterrupt from None
+            stopped = KeyboardInterrupt()
+            for note in getattr(left, "__notes__", ()):
+                stopped.add_note(note)
+            raise stopped from None
         raise
     finally:
         if heard:

@@ -287,10 +287,13 @@ def _tracked(plan: StudyPlan, folder: RunFolder) -> Iterator[tuple[TrackedRun, d
 
 @contextmanager
 def _continued_by(folder: RunFolder) -> Iterator[None]:
-    """Tell how a study goes on that its store or its folder broke off."""
+    """Tell how a study goes on that its store, its folder or a signal broke off."""
     try:
         with written(folder.path.parent):
             yield
+    except (KeyboardInterrupt, SystemExit) as stopped:
+        stopped.add_note(f"run {folder.name} was broken off; `portfolio-dfl resume {folder.reference}` continues it")
+        raise
     except StoreError as error:
         advice = f"once that is mended, `portfolio-dfl resume {folder.reference}` continues the study"
         raise StoreError(f"{error}; {advice}") from error

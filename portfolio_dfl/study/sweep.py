@@ -409,6 +409,9 @@ def _held(folder: Path, name: str) -> Iterator[None]:
         try:
             with written(folder):
                 yield
+        except (KeyboardInterrupt, SystemExit) as stopped:
+            stopped.add_note(f"sweep {name} was broken off; the same command continues it")
+            raise
         except StoreError as error:
             raise StoreError(f"{error}; {advice}") from error
         except (SQLAlchemyError, StorageInternalError) as error:  # Optuna's own

@@ -84,6 +84,17 @@ def test_only_where_a_study_runs_may_change_when_it_goes_on(done: StudyResult, c
     assert again.config == done.config
 
 
+def test_what_is_broken_off_says_how_it_goes_on(tmp_path: Path) -> None:
+    def stop(stage: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        run_study(brief(tmp_path), progress=stop)
+    (note,) = stopped.value.__notes__
+    (run,) = tmp_path.glob("small-*")
+    assert note == f"run {run.name} was broken off; `portfolio-dfl resume {run}` continues it"
+
+
 def test_a_beginning_that_only_one_run_has_names_it(copied: Path) -> None:
     root = copied.parent
     assert RunFolder.open(copied.name[:-3], root).path == copied.resolve()
