@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -327,6 +328,10 @@ def _range(key: str, choices: dict[Any, float | bool]) -> None:
         raise ValueError(f"space: {key} needs a smaller range, not {choices}")
 
 
+# A grid is written down before it is looked at; one that is larger finds a winner by luck alone.
+MOST_GRID_TRIALS = 64
+
+
 class SweepConfig(Section):
     """A search over values, judged on the days before the test span alone."""
 
@@ -335,6 +340,11 @@ class SweepConfig(Section):
         description="dotted key: [choices], or {low: .., high: .., log: true}; whole numbers stay whole",
     )
     trials: int = Field(default=8, ge=1, description="configurations tried in all, resumed ones included")
+    sampler: Literal["tpe", "grid"] = Field(
+        default="tpe",
+        description="tpe: each trial drawn from what earlier ones scored | grid: all combinations of listed choices, "
+        f"in order, at most {MOST_GRID_TRIALS}",
+    )
     days: int = Field(default=250, ge=20, description="rows of prices before the first decision of the test that judge")
     strategy: Annotated[str, PlainValidator(one_of("trained"))] = Field(
         default="decision_focused", description=f"what is tuned: {' | '.join(strategy_names('trained'))}"
@@ -357,6 +367,22 @@ class SweepConfig(Section):
                     raise ValueError(f"space: {key} has no choices; list at least one")
             else:
                 _range(key, choices)
+        return self
+
+    @model_validator(mode="after")
+    def _whole_grid(self) -> Self:
+        if self.sampler == "grid" and self.space:
+            ranges = [key for key, choices in self.space.items() if not isinstance(choices, list)]
+            if ranges:
+                raise ValueError(f"space: {ranges[0]} is a range; list its choices for sampler grid")
+            for key, choices in self.space.items():
+                if any(choice in choices[:place] for place, choice in enumerate(choices)):
+                    raise ValueError(f"space: {key} lists a choice twice; sampler grid needs each once")
+            size = prod(len(choices) for choices in self.space.values())
+            if size > MOST_GRID_TRIALS:
+                raise ValueError(f"space has {size} combinations; sampler grid takes {MOST_GRID_TRIALS}")
+            if self.trials > size:
+                raise ValueError(f"trials {self.trials} is more than the {size} combinations of the space")
         return self
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from portfolio_dfl.config.sections import SweepConfig
 from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
@@ -78,6 +79,7 @@ _NEWER = (
     "forecasting.ensemble",
     "backtest.strategy_options",
     "sweep.risk_aversion",
+    "sweep.sampler",
     "training.learned",
     "training.schedule",
     "training.sample_halflife",
@@ -158,7 +160,7 @@ def run_sweep(
     TrackingError
         If another process is working on the same search.
     """
-    import optuna
+    from optuna.trial import TrialState
 
     asked_for, tables = split_features(config, features, sections)
     given = with_given(asked_for, [], prices=prices is not None, spreads=False)
@@ -195,7 +197,7 @@ def run_sweep(
                 if progress is not None:
                     progress("Trials", done, section.trials)
                 seed = np.random.SeedSequence([config.training.seeds[0], done]).generate_state(1)[0]
-                study.sampler = optuna.samplers.TPESampler(seed=int(seed))
+                study.sampler = _sampler(section, int(seed), done)
                 trial = study.ask()
                 values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
                 score = validation_score(_changed(judged, values), known, start, end, tables)
@@ -203,10 +205,10 @@ def run_sweep(
                     if np.isfinite(score):
                         study.tell(trial, score)
                     else:
-                        study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+                        study.tell(trial, state=TrialState.PRUNED)
             if progress is not None:
                 progress("Trials", section.trials, section.trials)
-            if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+            if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
                 raise ConfigError(
                     f"none of {section.trials} trials could be judged; look at sweep.space and sweep.days"
                 )
@@ -384,6 +386,22 @@ def _suggest(trial: optuna.Trial, key: str, choices: Any) -> Any:
     if float(low).is_integer() and float(high).is_integer():
         return trial.suggest_int(key, int(low), int(high), log=log)
     return trial.suggest_float(key, float(low), float(high), log=log)
+
+
+def _sampler(section: SweepConfig, seed: int, done: int) -> optuna.samplers.BaseSampler:
+    """What draws the next trial: for a grid the combination whose turn it is, the last key changing fastest."""
+    import warnings
+
+    import optuna
+
+    drawing = optuna.samplers.TPESampler(seed=seed)
+    if section.sampler == "tpe":
+        return drawing
+    listed = [choices for choices in section.space.values() if isinstance(choices, list)]
+    values = dict(zip(section.space, list(product(*listed))[done], strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.samplers.PartialFixedSampler(values, drawing)
 
 
 def _judged(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
