@@ -66,6 +66,20 @@ def test_what_is_found_is_what_a_solver_finds(
     check_same(solve_and_differentiate(data, seed), asked, unit=scale, least=1e-7)
 
 
+@pytest.mark.parametrize("bounds", ["lower", "upper", "both"])
+def test_variables_in_other_units_need_no_solver_either(bounds: str) -> None:
+    """x = S x' with S from 1e-3 to 1e3: bounds in the new units are S⁻¹ of the old ones."""
+    S = 10.0 ** torch.linspace(-3.0, 3.0, 24, dtype=F64)
+    for seed in range(20):
+        data = {name: value.detach() for name, value in _program(seed, 24, 0, 1, bounds, True).items()}
+        moved = data | {"P": S[:, None] * data["P"] * S, "q": S * data["q"], "A": data["A"] * S}
+        moved |= {name: data[name] / S for name in ("lb", "ub") if name in data}
+        plain, found = solve_qp(**data), solve_qp(**moved)
+        assert _is_direct(plain)
+        assert _is_direct(found)
+        torch.testing.assert_close(S * found.x, plain.x, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("full", [True, False])
 def test_most_programs_need_no_solver(full: bool) -> None:
     found = [
