@@ -31,7 +31,7 @@ from portfolio_dfl.execution.own_sources import find_sources
 from portfolio_dfl.forecasting import PredictorSpec
 from portfolio_dfl.risk import RollingCovariance
 from portfolio_dfl.study.result import StudyResult
-from portfolio_dfl.study.run import run_study
+from portfolio_dfl.study.run import resume_study, run_study
 from portfolio_dfl.training.policies import PredictOptimisePolicy
 from portfolio_dfl.training.settings import TrainingSettings
 from portfolio_dfl.training.window import WindowTask, train_window
@@ -163,16 +163,23 @@ _RICH = (
     "costs={rate: {'*': 0.0005, SIZE: 0.001}}",
     *("forecasting.predictor=gru", "forecasting.options={hidden: 4}", "forecasting.prior=equilibrium"),
     *("training.gradient=smoothed", "training.retrain_every=2", "training.learning_rate=0.01"),
-    "backtest.rebalance=weekly",
+    *("backtest.rebalance=weekly", "training.loss=loss_of_mine:Earned"),
 )
+_LOSS = """
+class Earned:
+    def __call__(self, outcome):
+        return -(outcome.samples.future_returns * outcome.weights).sum(-1).mean()
+"""
 
 
 def rich(folder: Path, *overrides: str) -> StudyConfig:
-    """The study with features, limits, costs and smoothing, decided every week."""
+    """The study with features, limits, costs, smoothing and a loss of the user's own, decided every week."""
+    (folder.parent / "loss_of_mine.py").write_text(_LOSS)
     dates = pd.bdate_range("2017-12-01", "2019-01-15")
     fear = pd.DataFrame({"fear": 10.0 + np.random.default_rng(2).random(len(dates))}, index=dates.rename("date"))
     fear.to_csv(folder.parent / "fear.csv")
-    return small(folder, *(each.replace("FILE", str(folder.parent / "fear.csv")) for each in _RICH), *overrides)
+    texts = (each.replace("FILE", str(folder.parent / "fear.csv")) for each in _RICH)
+    return small(folder, *texts, *overrides).beside(folder.parent)
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +269,21 @@ def test_a_study_on_a_cluster_finds_the_same(
     assert same_weights(sequential, result)
     assert len(list((result.folder / "windows").iterdir())) == WINDOWS
     assert set(statuses(tmp_path).values()) == {"FINISHED"}
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_study_goes_on_in_other_processes_to_the_same(sequential: StudyResult, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    process = start(run_study, rich(runs))
+    while not (finished := list(runs.glob("small-*/windows/[!.]*"))):
+        assert process.is_alive()
+        time.sleep(0.002)
+    process.kill()
+    process.join()
+    run = finished[0].parents[1]
+    assert len(list((run / "windows").glob("[!.]*"))) < WINDOWS
+    assert same_weights(resume_study(run, overrides=["execution.backend=loky", "execution.workers=2"]), sequential)
 
 
 _PARTS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from portfolio_dfl.risk.build import build_covariance
 from portfolio_dfl.strategies.limits import build_limits
 from portfolio_dfl.study.live import advise
 from portfolio_dfl.study.result import StudyResult, load_result
-from portfolio_dfl.study.run import resume_study, run_study
+from portfolio_dfl.study.run import run_study
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 ETFS, STOCKS = "etf7_adj_close.csv", "universe_stock_adj_close.csv.gz"
@@ -138,12 +137,3 @@ def test_python_and_yaml_are_the_same_study(weekly: StudyResult, shared_data: Pa
     data = {key: value for key, value in sections["data"].items() if key != "source"}
     assert same_weights(run_study({**sections, "data": data}, prices=prices), weekly)
     assert same_weights(run_study(**sections), weekly)
-
-
-def test_other_processes_and_a_resumed_study_decide_the_same(weekly: StudyResult, tmp_path: Path) -> None:
-    other = weekly.config.override(["execution.backend=loky", f"tracking.folder={empty_store(tmp_path / 'runs')}"])
-    elsewhere = run_study(other)
-    assert same_weights(elsewhere, weekly)
-    next((elsewhere.folder / "windows").iterdir()).unlink()  # as after a kill
-    shutil.rmtree(elsewhere.folder / "strategies")
-    assert same_weights(resume_study(elsewhere.folder), weekly)
