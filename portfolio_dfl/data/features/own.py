@@ -12,6 +12,7 @@ import pandas as pd
 from portfolio_dfl.data.features.reading import feature_table
 from portfolio_dfl.data.features.table import FeatureTable, Missing, Values
 from portfolio_dfl.errors import DataError
+from portfolio_dfl.execution.parts import asking
 from portfolio_dfl.scalars import require_whole
 
 __all__ = ["OwnFeature"]
@@ -76,10 +77,8 @@ class OwnFeature:
         return self._table(returns).known(returns, last)
 
     def _table(self, returns: pd.DataFrame) -> FeatureTable:
-        try:
+        with asking("feature", self.name, DataError):
             found = self.function(returns.copy(), **self.options)
-        except Exception as error:
-            raise DataError(f"feature {self.name}: its function failed: {type(error).__name__}: {error}") from error
         if not isinstance(found, pd.DataFrame) or not found.index.equals(returns.index):
             raise DataError(
                 f"feature {self.name}: its function must give a frame with the dates of the returns, "

@@ -70,5 +70,5 @@ def test_a_function_of_ones_own_is_a_feature_and_is_caught_looking_ahead(returns
         OwnFeature("f", lambda seen: seen - seen.mean(), TICKERS)
     with pytest.raises(DataError, match="must give a frame with the dates of the returns"):
         OwnFeature("f", lambda seen: 1.0, TICKERS)
-    with pytest.raises(DataError, match="its function failed: KeyError: "):
+    with pytest.raises(DataError, match="raised KeyError: "):
         OwnFeature("f", lambda seen: seen[["X"]], TICKERS)
