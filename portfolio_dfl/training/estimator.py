@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
+from portfolio_dfl.allocation.costs import Costs
 from portfolio_dfl.allocation.limits import Limit
 from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.data.features.collection import FeatureSet
@@ -61,6 +62,9 @@ class DecisionFocusedPortfolio(BaseOptimization):
         τ, largest ‖w_s − w_{s−1}‖₁, for all stages or for each; None for no limit.
     transaction_cost : float
         c, cost of trading one unit that the plan counts.
+    costs : Costs, optional
+        In place of `transaction_cost`: rates by name of the columns of X, spreads by date, impact and borrow rates,
+        which the plan counts as a study's does. Its `stage_years` is the length of one stage.
     limits : sequence of Limit
         Of weights, see `portfolio_dfl.allocation.limits`. They see the columns of X, those that are left of a
         pre-selection: a limit of your own finds its assets in ``limits.assets``.
@@ -122,6 +126,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         risk_aversion: float = 10.0,
         turnover_limit: float | Sequence[float] | None = 0.2,
         transaction_cost: float = 0.0,
+        costs: Costs | None = None,
         limits: Sequence[Limit] = (),
         solver: str = "auto",
         covariance: CovarianceEstimator | None = None,
@@ -170,6 +175,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
         self.risk_aversion = risk_aversion
         self.turnover_limit = turnover_limit
         self.transaction_cost = transaction_cost
+        self.costs = costs
         self.limits = limits
         self.solver = solver
         self.covariance = covariance
@@ -345,15 +351,20 @@ class DecisionFocusedPortfolio(BaseOptimization):
         return kept * ((left + sold) / left) if left > 0.0 else np.full(n_assets, sold / n_assets)
 
     def _policy(self, n_assets: int, names: Sequence[str]) -> PredictOptimisePolicy:
+        if self.costs is not None:
+            if self.transaction_cost:
+                raise TrainingError("costs and transaction_cost are both given, and say the same: give one of them")
+            self.costs.check(names)
+        planned = Costs(rate=self.transaction_cost) if self.costs is None else self.costs
         layer = MultiPeriodMeanVariance(
             n_assets=n_assets,
             horizon=self.horizon,
             risk_aversion=self.risk_aversion,
             turnover_limit=self.turnover_limit,
-            transaction_cost=self.transaction_cost,
             limits=self.limits,
             solver=self.solver,
             assets=names,
+            **planned.plan_terms(names),
         )
         settings = TrainingSettings(
             loss=build_loss(self.loss) if isinstance(self.loss, str | Mapping) else self.loss,
@@ -384,6 +395,7 @@ class DecisionFocusedPortfolio(BaseOptimization):
                 self.ensemble,
             ),
             features=self.features,
+            costs=self.costs,
             lookback=self.lookback,
             stage=self.stage,
             realised_window=self.realised_window,

@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from portfolio_dfl.allocation import drift_weights
+from portfolio_dfl.allocation.costs import Costs
 from portfolio_dfl.allocation.limits import BoxLimits, Limit, Limits
 from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.data.features import BuiltinFeature, FeatureSet
@@ -67,6 +68,21 @@ def test_fit_decides_at_the_last_row_and_predict_evaluates_elsewhere(returns: pd
     assert isinstance(portfolio, Portfolio)
     first = returns.iloc[60].to_numpy() @ estimator.weights_
     assert portfolio.returns[0] == pytest.approx(first)
+
+
+def test_costs_are_one_object_as_of_a_study(returns: pd.DataFrame) -> None:
+    """One rate for all is the plain cost; an asset that is dear, or has wide spreads, is not traded."""
+    plain = make_estimator(transaction_cost=0.0001).fit(returns)
+    assert np.array_equal(make_estimator(costs=Costs(rate=0.0001)).fit(returns).weights_, plain.weights_)
+    dear = make_estimator(costs=Costs(rate={"A": 0.05, "*": 0.0})).fit(returns)
+    assert dear.weights_[0] == pytest.approx(1.0 / 3.0, abs=1e-9)
+    assert abs(plain.weights_[0] - 1.0 / 3.0) > 1e-3
+    spreads = pd.DataFrame(0.1, index=returns.index, columns=returns.columns)
+    assert make_estimator(costs=Costs(spreads=spreads)).fit(returns).weights_ == pytest.approx(1.0 / 3.0, abs=1e-9)
+    with pytest.raises(AllocationError, match="values for Z"):
+        make_estimator(costs=Costs(rate={"Z": 0.01, "*": 0.0})).fit(returns)
+    with pytest.raises(TrainingError, match="costs and transaction_cost are both given"):
+        make_estimator(costs=Costs(rate=0.002), transaction_cost=0.001).fit(returns)
 
 
 def test_predict_before_fit_is_refused(returns: pd.DataFrame) -> None:
