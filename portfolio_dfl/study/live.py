@@ -59,6 +59,8 @@ class Advice:
         Date the strategy was last trained on.
     held, target, trades : Series
         Weights by ticker, and their difference.
+    assumed : bool
+        Whether nobody said what is held, so that it is what the study started from.
     turnover, turnover_limit : float
         ‖target − held‖₁ and τ.
     orders : Orders or None
@@ -83,6 +85,14 @@ class Advice:
     rebalancing: str = "daily"
     due: bool = True
     next_decision: pd.Timestamp | None = None
+    assumed: bool = False
+
+    @property
+    def _begins(self) -> str:
+        """A clause about holdings that nobody gave; nothing where they were given."""
+        if not self.assumed:
+            return ""
+        return "no holdings were given: held is what the study started from, not what it held last"
 
     @property
     def schedule(self) -> str:
@@ -126,6 +136,7 @@ class Advice:
             "date": str(self.date.date()),
             "age_days": self.age,
             "trained_on": str(self.trained_on.date()),
+            "holdings_given": not self.assumed,
             "turnover": self.turnover,
             "turnover_limit": self.turnover_limit if np.isfinite(self.turnover_limit) else None,
         }
@@ -147,6 +158,7 @@ class Advice:
                 f"trained on {self.trained_on.date()}",
                 weights.to_string(),
                 f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}",
+                *([self._begins] if self.assumed else []),
                 *([self.schedule] if self.schedule else []),
                 *orders,
             ]
@@ -156,7 +168,7 @@ class Advice:
         note = (
             f"prices up to {self.date.date()} ({counted(self.age, 'day')} old), "
             f"turnover {self.turnover:.4f} of at most {self.turnover_limit:g}"
-            + (f"; {self.schedule}" if self.schedule else "")
+            + "".join(f"; {clause}" for clause in (self._begins, self.schedule) if clause)
         )
         return f"<p>{note}</p>{self.to_frame().to_html(float_format='{:.4f}'.format)}"
 
@@ -276,6 +288,7 @@ def advise(
         rebalancing=str(rebalancing),
         due=due,
         next_decision=following,
+        assumed=holdings is None,
     )
 
 

@@ -132,13 +132,14 @@ def record(
     features: FeatureSet | None = None,
 ) -> None:
     """Put metrics, artifacts and models into MLflow and the run folder."""
-    names = [str(column) for column in result.metrics.columns]
+    names, sheet = [str(column) for column in result.metrics.columns], result.frames.tear_sheet()
     for lane in result.lanes:
         run, book = children[lane], result.ledgers[lane.label]
         numbers = result.metrics.loc[[lane.label]].to_numpy(float)[0]
         run.log_metrics(dict(zip(names, numbers, strict=True)))
         scores = result.scores.loc[lane.label].to_dict()
         run.log_metrics({f"study_{name}": float(value) for name, value in scores.items()})
+        run.log_metrics({f"sheet_{name}": float(value) for name, value in sheet.loc[lane.label].items()})
         run.log_params(folder.recorded_config().flat())
         for name, frame in (("weights", book.weights), ("trades", book.trades), ("daily", book.daily)):
             run.log_file(folder.save_frame(f"strategies/{lane.slug}/{name}", frame))

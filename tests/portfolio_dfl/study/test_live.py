@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 import shutil
 import sys
@@ -67,6 +68,18 @@ def test_the_command_shows_weights_trades_turnover_and_age(
     assert "prices up to 2018-09-07 (1 day old), trained on 2018-08-" in shown
     assert re.search(r"MTUM +\+0\.5000 ", shown)
     assert re.search(r"turnover 0\.\d{4} of at most 0\.2", shown)
+    assert "no holdings were given" not in shown
+
+
+def test_a_decision_without_holdings_says_what_it_starts_from(done: StudyResult) -> None:
+    today = dt.date(2018, 9, 8)
+    assumed = advise(done.folder, prices="embedded", today=today)
+    assert "no holdings were given: held is what the study started from" in str(assumed)
+    assert json.loads(assumed.text("json"))["holdings_given"] is False
+    given = advise(done.folder, prices="embedded", today=today, holdings=assumed.held)
+    assert given.target.equals(assumed.target)
+    assert "no holdings" not in str(given)
+    assert json.loads(given.text("json"))["holdings_given"] is True
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def test_mlflow_holds_the_parent_and_a_child_for_each_strategy(done: StudyResult
     assert parent.data.tags["failed_windows"] == "0"
     trained = next(run for run in children if run.info.run_name == "decision_focused-seed0")
     assert trained.data.metrics["sharpe"] == done.metrics.loc["Decision-focused", "sharpe"]
+    assert -1.0 < trained.data.metrics["sheet_expected_shortfall"] <= trained.data.metrics["sheet_value_at_risk"] < 0.0
     assert len(store.client.get_metric_history(trained.info.run_id, "train_loss")) == 7
     names = {entry.path for entry in store.client.list_artifacts(trained.info.run_id)}
     assert names >= {"weights.parquet", "trades.parquet", "daily.parquet"}
