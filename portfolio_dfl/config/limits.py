@@ -55,7 +55,10 @@ class GroupConfig(Section):
 class ExposureConfig(Section):
     """The weighted sum of numbers of the tickers, Σ value · weight: a beta, a duration, a score."""
 
-    values: dict[Ticker, float] = Field(min_length=1, description="{ticker: number}, '*' for others")
+    values: dict[Ticker, float] | Text = Field(
+        min_length=1, description="{ticker: number}, '*' for others; or a CSV or Parquet file with the column ticker"
+    )
+    column: Text = Field(default="value", min_length=1, description="column of that file")
     min: float | None = Field(default=None, description="least sum; null: none")
     max: float | None = Field(default=None, description="largest sum; null: none")
 
@@ -110,7 +113,7 @@ class LimitsConfig(Section):
     )
     group_column: Text = Field(default="group", min_length=1, description="column of that file")
     exposures: dict[Text, ExposureConfig] = Field(
-        default_factory=dict, description="{name: {values: {ticker: number}, min: .., max: ..}}, such as a beta"
+        default_factory=dict, description="{name: {values: {ticker: number} or a file, min: .., max: ..}}, as a beta"
     )
     gross: _Positive | None = Field(default=None, description="gross leverage: largest Σ|w|, cash left out; null: any")
     net: float | RangeConfig | None = Field(

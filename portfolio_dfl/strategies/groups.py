@@ -1,24 +1,39 @@
-"""Groups of tickers from a column of a file."""
+"""What a column of a file says of tickers: the group of each, or a number that portfolios are exposed to."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.tickers import ticker_text
 from portfolio_dfl.errors import ConfigError, DataError
 
-__all__ = ["read_groups", "with_groups_read"]
+__all__ = ["read_exposures", "read_groups", "with_columns_read"]
 
 
-def with_groups_read(config: StudyConfig) -> StudyConfig:
-    """The configuration with what the file of ``allocation.limits.group_of`` says in place of its path."""
+def with_columns_read(config: StudyConfig) -> StudyConfig:
+    """The configuration with what files say of tickers in ``allocation.limits`` in place of their paths.
+
+    A file of exposures may have more tickers than the study.
+    """
     limits = config.allocation.limits
-    if not isinstance(limits.group_of, str):
+    changed: dict[str, Any] = {}
+    if isinstance(limits.group_of, str):
+        changed["group_of"] = read_groups(limits.group_of, limits.group_column)
+    exposures = {
+        name: section.model_copy(update={"values": read_exposures(name, section.values, section.column)})
+        for name, section in limits.exposures.items()
+        if isinstance(section.values, str)
+    }
+    if exposures:
+        changed["exposures"] = {**limits.exposures, **exposures}
+    if not changed:
         return config
-    read = limits.model_copy(update={"group_of": read_groups(limits.group_of, limits.group_column)})
+    read = limits.model_copy(update=changed)
     return config.model_copy(update={"allocation": config.allocation.model_copy(update={"limits": read})})
 
 
@@ -37,7 +52,28 @@ def read_groups(path: str, column: str) -> dict[str, str]:
     ConfigError
         If the file cannot be read, a column is missing, or a ticker stands in two rows or has no group.
     """
-    asked = "allocation.limits.group_of"
+    return _read_column(path, column, "allocation.limits.group_of", "allocation.limits.group_column")
+
+
+def read_exposures(name: str, path: str, column: str) -> dict[str, float]:
+    """A number for each ticker, see :func:`read_groups`.
+
+    Raises
+    ------
+    ConfigError
+        As there, and if one is no finite number.
+    """
+    asked = f"allocation.limits.exposures.{name}"
+    texts = _read_column(path, column, f"{asked}.values", f"{asked}.column")
+    numbers = {ticker: pd.to_numeric(text, errors="coerce") for ticker, text in texts.items()}
+    wrong = [f"{texts[ticker]} of {ticker}" for ticker, number in numbers.items() if not np.isfinite(number)]
+    if wrong:
+        raise ConfigError(f"{asked}.values: {path} has no finite number in {column}: {', '.join(wrong)}")
+    return {ticker: float(number) for ticker, number in numbers.items()}
+
+
+def _read_column(path: str, column: str, asked: str, key: str) -> dict[str, str]:
+    """The text of a column by ticker; ``asked`` and ``key`` are what the configuration calls file and column."""
     try:
         if Path(path).suffix.lower() in (".parquet", ".pq"):
             table = pd.read_parquet(path)
@@ -50,17 +86,17 @@ def read_groups(path: str, column: str) -> dict[str, str]:
     if lacking:
         raise ConfigError(
             f"{asked}: {path} has the columns {', '.join(map(str, table.columns))} and lacks {', '.join(lacking)}; "
-            "allocation.limits.group_column names that of the groups"
+            f"{key} names the one that is read"
         )
     try:
         tickers = [ticker_text(ticker) for ticker in table["ticker"]]
     except DataError as error:
         raise ConfigError(f"{asked}: {path}: {error}") from error
-    groups = ["" if pd.isna(group) else str(group).strip() for group in table[column]]
+    texts = ["" if pd.isna(text) else str(text).strip() for text in table[column]]
     repeated = sorted({ticker for ticker in tickers if tickers.count(ticker) > 1})
     if repeated:
         raise ConfigError(f"{asked}: {path} has more than one row for {', '.join(repeated)}")
-    empty = [ticker for ticker, group in zip(tickers, groups, strict=True) if not group]
+    empty = [ticker for ticker, text in zip(tickers, texts, strict=True) if not text]
     if empty:
         raise ConfigError(f"{asked}: {path} has no {column} for {', '.join(empty)}")
-    return dict(zip(tickers, groups, strict=True))
+    return dict(zip(tickers, texts, strict=True))

@@ -165,7 +165,10 @@ def _exposures(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
 
     found: list[Limit] = []
     for name, exposure in section.exposures.items():
-        lacking = [ticker for ticker in tickers if ticker not in exposure.values and OTHERS not in exposure.values]
+        values = exposure.values
+        if isinstance(values, str):
+            raise ConfigError(f"allocation.limits.exposures.{name}.values, {values}, was not read")
+        lacking = [ticker for ticker in tickers if ticker not in values and OTHERS not in values]
         if lacking:
             raise ConfigError(
                 f"allocation.limits.exposures.{name} has no value for {', '.join(lacking)}: give one to each "
@@ -173,7 +176,7 @@ def _exposures(section: LimitsConfig, tickers: Sequence[str]) -> list[Limit]:
             )
         low = float("-inf") if exposure.min is None else exposure.min
         high = float("inf") if exposure.max is None else exposure.max
-        found.append(ExposureLimits(tuple(_each(exposure.values, tickers, 0.0)), low, high, name))
+        found.append(ExposureLimits(tuple(_each(values, tickers, 0.0)), low, high, name))
     return found
 
 
@@ -233,7 +236,11 @@ def _require_known(section: LimitsConfig, tickers: Sequence[str]) -> None:
         if isinstance(value := getattr(section, key), dict)
     }
     named |= {f"groups.{name}.tickers": group.tickers or [] for name, group in section.groups.items()}
-    named |= {f"exposures.{name}.values": exposure.values for name, exposure in section.exposures.items()}
+    named |= {
+        f"exposures.{name}.values": exposure.values
+        for name, exposure in section.exposures.items()
+        if isinstance(exposure.values, dict)
+    }
     named |= {"cash": [] if section.cash is None else [section.cash], "no_trade": section.no_trade}
     benchmark = section.benchmark
     if benchmark is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.local_sources import IN_MEMORY
 from portfolio_dfl.errors import ConfigError
-from portfolio_dfl.strategies.groups import with_groups_read
+from portfolio_dfl.strategies.groups import with_columns_read
 from portfolio_dfl.tracking.places import holds_run, holds_store
 
 __all__ = ["at_home", "located"]
@@ -20,7 +20,7 @@ _SQLITE = "sqlite:///"
 def located(config: StudyConfig) -> StudyConfig:
     """The configuration with absolute paths: those that are relative start where one stands now.
 
-    A file that says which tickers are in which group is read, so that a study can go on without it.
+    Files that say what groups tickers are in, or what numbers they have, are read: a study can go on without them.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def located(config: StudyConfig) -> StudyConfig:
         ) from error
     place = locate_source(source)
     return _changed(
-        with_groups_read(config),
+        with_columns_read(config),
         folder=_absolute(folder),
         source=source if place is None else os.fspath(_absolute(place)),
         uri=uri if uri is None else _absolute_uri(uri),
