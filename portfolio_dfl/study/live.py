@@ -146,7 +146,7 @@ class Advice:
         return json.dumps({**facts, "assets": table.to_dict(orient="records")}, indent=1)
 
     def __str__(self) -> str:
-        weights = self.to_frame()[["held", "target", "trade"]].map(lambda value: f"{value:+.4f}" if value else "0")
+        weights = self.to_frame()[["held", "target", "trade"]].map(_four_digits)
         orders = []
         if self.orders is not None:
             shares = self.to_frame().drop(columns=weights.columns)
@@ -290,6 +290,11 @@ def advise(
         next_decision=following,
         assumed=holdings is None,
     )
+
+
+def _four_digits(value: float) -> str:
+    """A weight with its sign; what four digits do not show is none, such as dust that a solver leaves."""
+    return f"{value:+.4f}" if abs(value) >= 0.5e-4 else "0"
 
 
 def _fresh_spreads(

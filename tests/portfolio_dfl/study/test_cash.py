@@ -24,6 +24,7 @@ QUICK = (
     "training.epochs=1",
     "training.retrain_every=20",
     "training.two_stage=least_squares",
+    "features={momentum: {builtin: momentum, options: {windows: 5}}, month: {builtin: day_of_month}}",
     "forecasting.prior=equilibrium",
     "evaluation.bootstrap=0",
 )

@@ -68,6 +68,7 @@ def test_the_command_shows_weights_trades_turnover_and_age(
     assert "prices up to 2018-09-07 (1 day old), trained on 2018-08-" in shown
     assert re.search(r"MTUM +\+0\.5000 ", shown)
     assert re.search(r"turnover 0\.\d{4} of at most 0\.2", shown)
+    assert re.search(r"QUAL +0 ", shown)  # and not what a solver leaves of it
     assert "no holdings were given" not in shown
 
 
