@@ -372,13 +372,14 @@ class SweepConfig(Section):
     @model_validator(mode="after")
     def _whole_grid(self) -> Self:
         if self.sampler == "grid" and self.space:
-            ranges = [key for key, choices in self.space.items() if not isinstance(choices, list)]
-            if ranges:
-                raise ValueError(f"space: {ranges[0]} is a range; list its choices for sampler grid")
+            listed: dict[str, list[Any]] = {}
             for key, choices in self.space.items():
+                if not isinstance(choices, list):
+                    raise ValueError(f"space: {key} is a range; list its choices for sampler grid")
                 if any(choice in choices[:place] for place, choice in enumerate(choices)):
                     raise ValueError(f"space: {key} lists a choice twice; sampler grid needs each once")
-            size = prod(len(choices) for choices in self.space.values())
+                listed[key] = choices
+            size = prod(map(len, listed.values()))
             if size > MOST_GRID_TRIALS:
                 raise ValueError(f"space has {size} combinations; sampler grid takes {MOST_GRID_TRIALS}")
             if self.trials > size:

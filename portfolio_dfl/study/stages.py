@@ -139,7 +139,8 @@ def record(
         run.log_metrics(dict(zip(names, numbers, strict=True)))
         scores = result.scores.loc[lane.label].to_dict()
         run.log_metrics({f"study_{name}": float(value) for name, value in scores.items()})
-        run.log_metrics({f"sheet_{name}": float(value) for name, value in sheet.loc[lane.label].items()})
+        statistics = sheet.loc[[lane.label]].to_numpy(float)[0]
+        run.log_metrics({f"sheet_{name}": float(value) for name, value in zip(sheet.columns, statistics, strict=True)})
         run.log_params(folder.recorded_config().flat())
         for name, frame in (("weights", book.weights), ("trades", book.trades), ("daily", book.daily)):
             run.log_file(folder.save_frame(f"strategies/{lane.slug}/{name}", frame))
