@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install run test lint bench clean
+.PHONY: install run test lint docs bench clean
 
 install: $(STAMP)
 
@@ -25,10 +25,15 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Into build/site, without the network; any warning is an error.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
+	@echo "build/site/index.html"
+
 bench: install
 	$(BIN)/python -W ignore -m dxpp_core.benchmark
 	for task in gradient-accuracy projection-simplex projection-chain runtime epoch smoothing sudoku; do \
 		$(BIN)/portfolio-dfl task $$task --reduced || exit 1; done
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) runs build/site .pytest_cache .mypy_cache .ruff_cache

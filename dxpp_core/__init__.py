@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .solvers import RawSolution, Solver, SolverProblem, Status, find_solver, register_solver
     from .solvers import available as available_solvers
 
+    #: Of the installed distribution; "unknown" where there is none.
     __version__: str
 
 __all__ = [

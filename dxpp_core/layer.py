@@ -225,6 +225,7 @@ class QPLayer(nn.Module):
         lb: Tensor | None = None,
         ub: Tensor | None = None,
     ) -> QPSolution:
+        """Solve for these arguments: shapes, results and errors are those of :func:`solve_qp`."""
         return solve_qp(P, q, G, h, A, b, lb, ub, **self.options)
 
     def extra_repr(self) -> str:

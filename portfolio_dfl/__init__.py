@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.training.policies import DecisionFocusedPolicy, PredictOptimisePolicy, TwoStagePolicy
     from portfolio_dfl.training.settings import TrainingSettings
 
+    #: Of both packages, which are released as one.
     __version__: str
 
 __all__ = [

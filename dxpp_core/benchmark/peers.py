@@ -176,6 +176,7 @@ class Peer:
     sparse: bool = False
 
 
+#: Layers of others by the name that tables show, installed or not.
 PEERS = {
     "OptNet": Peer("qpth", _optnet),
     "QPLayer": Peer("proxsuite", _qplayer),

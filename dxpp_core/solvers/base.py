@@ -47,6 +47,7 @@ class SolverProblem:
 
     @property
     def is_sparse(self) -> bool:
+        """Whether the matrices are SciPy's sparse ones; dense arrays otherwise."""
         return not isinstance(self.P, np.ndarray)
 
 

@@ -55,6 +55,7 @@ class Mixture:
         return total
 
 
+#: Losses by the name that configurations use.
 LOSSES: Mapping[str, Callable[..., Loss]] = MappingProxyType(
     {
         "decision": DecisionLoss,
