@@ -58,7 +58,9 @@ class Cleaned:
         return f" | rows are {apart:.3g} days apart: prices of weeks or months need data.calendar: null"
 
 
-def clean_prices(tidy: TidyPrices, policies: Policies, calendar: str | None) -> Cleaned:
+def clean_prices(
+    tidy: TidyPrices, policies: Policies, calendar: str | None, *, idle: pd.DataFrame | None = None
+) -> Cleaned:
     """Run all checks in order and apply the policy of each; failing policies are collected, not raised.
 
     Parameters
@@ -69,8 +71,10 @@ def clean_prices(tidy: TidyPrices, policies: Policies, calendar: str | None) -> 
         What to do about each kind of defect.
     calendar
         Exchange calendar; None takes the dates found as all there are.
+    idle
+        [T, N] bool: cells of which nothing is asked, of tickers that come and go. They may start late and end early.
     """
-    work = _Work(tidy, policies, calendar)
+    work = _Work(tidy, policies, calendar, idle)
     jumps_drop = policies.jumps == "drop_ticker"
     order: list[Callable[[], None]] = [
         work.drop_empty_rows,
@@ -80,8 +84,7 @@ def clean_prices(tidy: TidyPrices, policies: Policies, calendar: str | None) -> 
         work.check_stale,
         # A ticker that is dropped for its jumps must not first shorten the panel for the others.
         *([work.check_jumps] if jumps_drop else []),
-        work.check_end,
-        work.check_start,
+        *([] if idle is not None else [work.check_end, work.check_start]),
         work.check_gaps,
         *([] if jumps_drop else [work.check_jumps]),
         work.require_complete,
@@ -99,7 +102,9 @@ def clean_prices(tidy: TidyPrices, policies: Policies, calendar: str | None) -> 
 class _Work:
     """Prices on their way through the checks."""
 
-    def __init__(self, tidy: TidyPrices, policies: Policies, calendar: str | None) -> None:
+    def __init__(
+        self, tidy: TidyPrices, policies: Policies, calendar: str | None, idle: pd.DataFrame | None = None
+    ) -> None:
         self.prices = tidy.prices
         self.tidy = tidy
         self.policies = policies
@@ -108,7 +113,9 @@ class _Work:
         self.touched: dict[str, int] = {}
         self.failures: dict[str, list[Flag]] = {}
         self.dropped: list[str] = []
-        self.excused = pd.DataFrame(False, index=self.prices.index, columns=self.prices.columns)
+        self.idle = idle
+        none = pd.DataFrame(False, index=self.prices.index, columns=self.prices.columns)
+        self.excused = none if idle is None else idle.copy()
 
     # -- steps ---------------------------------------------------------------------------------------
 
@@ -231,11 +238,13 @@ class _Work:
         if choice == "drop_ticker":
             self._drop("gaps", flags)
         elif choice == "drop_dates":
-            holes = self.prices.isna().any(axis=1).to_numpy()
+            holes = self._holes().any(axis=1) | self.prices.isna().to_numpy().all(axis=1)
             self._touch("gaps", int(holes.sum()) * self.prices.shape[1])
             self._keep_rows(~holes)
         else:
             filled = self.prices.ffill(limit=self.policies.fill_limit)
+            if self.idle is not None:  # nothing follows a last price
+                filled = filled.where(self.prices.bfill().notna())
             self._touch("gaps", int((self.prices.isna() & filled.notna()).to_numpy().sum()))
             self.prices = filled
 
@@ -251,8 +260,13 @@ class _Work:
         """What a policy could not repair: gaps longer than may be filled, sessions no ticker has."""
         if self.failures or not self.prices.isna().to_numpy().any():
             return
-        left = gap_flags(self.prices, self.calendar)
-        left += [flag for flags in edge_flags(self.prices, *self._expected_range()) for flag in flags]
+        if self.idle is not None:
+            left = gap_flags(self.prices, self.calendar, self.excused)
+            if not left:
+                return
+        else:
+            left = gap_flags(self.prices, self.calendar)
+            left += [flag for flags in edge_flags(self.prices, *self._expected_range()) for flag in flags]
         self.failures["gaps"] = [
             replace(flag, message=f"{flag.message}, still there after gaps={self.policies.gaps}") for flag in left
         ]
@@ -262,6 +276,14 @@ class _Work:
         if not self.failures:
             flag = Flag("empty", f"no prices are left (dropped: {', '.join(self.dropped) or 'all dates'})")
             self.failures["empty"] = [flag]
+
+    def _holes(self) -> np.ndarray:
+        """Missing prices, of tickers that come and go those between two of theirs that are asked for."""
+        missing = self.prices.isna().to_numpy()
+        if self.idle is None:
+            return missing
+        inside = (self.prices.ffill().notna() & self.prices.bfill().notna()).to_numpy()
+        return missing & inside & ~self.excused.to_numpy()
 
     # -- what steps share ----------------------------------------------------------------------------
 

@@ -72,6 +72,9 @@ class PricePanel:
             raise DataError("a panel needs tickers, each once: make it with build_panel")
         if any(dtype != np.float64 for dtype in self.prices.dtypes):
             raise DataError("the prices of a panel are float64: make it with build_panel")
+        self._require_prices()
+
+    def _require_prices(self) -> None:
         values = self.prices.to_numpy()
         if not (np.isfinite(values).all() and (values > 0).all()):
             raise DataError("the prices of a panel are finite and positive: make it with build_panel")
@@ -85,6 +88,11 @@ class PricePanel:
     def returns(self) -> pd.DataFrame:
         """Simple returns, [T-1, N]; row t is close t-1 to close t, so the first date has none."""
         return self.prices.pct_change(fill_method=None).iloc[1:]
+
+    @property
+    def earned(self) -> pd.DataFrame:
+        """Returns as weights earn them, without gaps: :attr:`returns`, which have none here."""
+        return self.returns
 
     @cached_property
     def sha256(self) -> str:
