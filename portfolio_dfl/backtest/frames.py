@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from portfolio_dfl.backtest.leaving import open_through
 from portfolio_dfl.data.returns import why_not_returns
 from portfolio_dfl.errors import BacktestError
 
@@ -15,10 +16,12 @@ __all__ = ["equal_weights", "require_fully_invested", "require_net_returns", "re
 BUDGET_TOLERANCE = 1e-6
 
 
-def require_returns(returns: pd.DataFrame) -> None:
+def require_returns(returns: pd.DataFrame, may_hold: NDArray[np.bool_] | None = None) -> None:
     """Raise BacktestError unless this is a wide frame of finite simple returns above −1 in order of date.
 
-    Prices, returns in per cent and the like are refused, see :mod:`portfolio_dfl.data.returns`.
+    Prices, returns in per cent and the like are refused, see :mod:`portfolio_dfl.data.returns`. Where it is said which
+    assets may be held at each close, [T, N], returns are asked for of those that may be held at the close before, and
+    one that is held no longer at the next may have lost everything.
     """
     if not isinstance(returns.index, pd.DatetimeIndex):
         raise BacktestError(f"returns must be indexed by date, not by a {type(returns.index).__name__}")
@@ -30,10 +33,14 @@ def require_returns(returns: pd.DataFrame) -> None:
     if returns.shape[1] == 0:
         raise BacktestError("returns have no columns: one column an asset is needed")
     values = returns.to_numpy(dtype=np.float64)
-    reason = why_not_returns(returns)
+    everywhere = np.ones(values.shape, dtype=np.bool_)
+    through, stays = (everywhere, everywhere) if may_hold is None else (open_through(may_hold), may_hold)
+    # What a delisting returned is no typical move.
+    reason = why_not_returns(returns if may_hold is None else returns.where(through & stays))
     if reason is not None:
         raise BacktestError(f"not simple returns: {reason}")
     bad = ~np.isfinite(values) | (values <= -1.0)
+    bad &= through & ~((values == -1.0) & ~stays)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise BacktestError(

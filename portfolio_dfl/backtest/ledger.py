@@ -10,6 +10,9 @@ paid at once, and ends with the day's return on the weights held through it:
 Wealth before the first row is 1. Costs of trading (:class:`~portfolio_dfl.allocation.costs.Costs`) are paid at once,
 fees for borrowed positions at the end of the day. Both lower the wealth of all positions alike, so that weights drift
 as if there were none.
+
+Assets that may be held at some closes only are sold at the first close at which they may not be, like any trade at its
+costs; what they bring goes into cash where there is some, else into the others held, in proportion.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from numpy.typing import NDArray
 from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.allocation.costs import Costs, calendar_years
 from portfolio_dfl.backtest.frames import equal_weights, require_fully_invested, require_returns
+from portfolio_dfl.backtest.leaving import membership, open_through, require_members, sold
 from portfolio_dfl.errors import BacktestError
 
 __all__ = ["CASH", "Ledger", "charged_with", "run_ledger"]
@@ -135,6 +139,7 @@ def run_ledger(
     initial: FloatArray | None = None,
     cash: float | pd.Series[float] | None = None,
     costs: Costs | None = None,
+    members: pd.DataFrame | None = None,
     name: str = "",
 ) -> Ledger:
     """Keep the books of target weights against realised returns.
@@ -162,6 +167,10 @@ def run_ledger(
     costs : Costs, optional
         In place of ``cost_rate`` and ``fixed_cost``, and with a ``cash_rate`` of ``cash`` too: rates by ticker,
         spreads by date, market impact, and fees for short positions, for each day held by the calendar.
+    members : DataFrame of bool, shape (T, N), optional
+        Whether an asset may be held at the close of a date; all may by default. An asset that may not be held any more
+        is sold at that close, after the return of its row, which may be −1; an order for it is carried out as if it
+        had been sold. Returns are asked for of what may be held at the close before alone.
     name : str
         The strategy's name.
 
@@ -174,7 +183,8 @@ def run_ledger(
     BacktestError
         If frames do not fit together, weights are not a portfolio, costs are negative, or wealth is used up.
     """
-    require_returns(returns)
+    may_hold = membership(members, returns)
+    require_returns(returns, may_hold)
     _check_costs(cost_rate, fixed_cost)
     if costs is None:
         costs = Costs(rate=cost_rate, fixed=fixed_cost)
@@ -198,6 +208,15 @@ def run_ledger(
     values = returns.to_numpy(dtype=np.float64)
     assets = list(returns.columns)
     costs.check(assets)
+    # Where trades of an asset that is cash are no trades, what is sold becomes cash.
+    into = assets.index(costs.cash) if costs.cash in assets else None
+    if may_hold is not None:
+        if initial is None:
+            held = sold(held, may_hold[first - 1])
+        values = np.where(open_through(may_hold), values, 0.0)
+        for row, date in zip(targets, target_weights.index, strict=True):
+            there = may_hold[dates.get_loc(date)]
+            require_members(row, there, list(map(str, assets)), f"target weights of {date.date()}")
     if cash is not None and costs.cash_rate is not None:
         raise BacktestError("costs have a cash_rate: leave out cash, or the rate")
     if costs.cash_rate is not None:
@@ -209,6 +228,9 @@ def run_ledger(
             raise BacktestError(f"an asset is named {CASH!r} like the column that cash is kept in: rename it")
         values = np.column_stack([values, _cash_returns(cash, dates)])
         held = np.append(held, 1.0 - held.sum())
+        if may_hold is not None:
+            may_hold = np.column_stack([may_hold, np.ones(len(may_hold), dtype=np.bool_)])
+        into = len(assets)
         targets = np.column_stack([targets, 1.0 - targets.sum(axis=1)])
         assets = [*assets, CASH]
     for row, date in zip(targets, target_weights.index, strict=False):
@@ -217,7 +239,7 @@ def run_ledger(
 
     orders = np.full_like(values, np.nan)
     orders[dates.get_indexer(target_weights.index)] = targets
-    weights, trades, gross = _keep_books(held, orders, values, first, lag, days)
+    weights, trades, gross = _keep_books(held, orders, values, first, lag, days, may_hold, into)
     traded = trades if cash is None else trades[:, :-1]
     moved = np.abs(traded)
     if costs.cash in list(returns.columns):  # an asset that is cash takes what the trades of the others leave
@@ -245,7 +267,14 @@ def run_ledger(
 
 
 def _keep_books(
-    held: FloatArray, orders: FloatArray, values: FloatArray, first: int, lag: int, days: pd.DatetimeIndex
+    held: FloatArray,
+    orders: FloatArray,
+    values: FloatArray,
+    first: int,
+    lag: int,
+    days: pd.DatetimeIndex,
+    may_hold: NDArray[np.bool_] | None,
+    cash: int | None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Trade, hold, drift, day by day; weights and trades [days, M] and the gross return [days] of each."""
     weights = np.empty((len(days), values.shape[1]))
@@ -254,11 +283,15 @@ def _keep_books(
     for row, day in enumerate(range(first, len(values))):
         decided = day - 1 - lag
         order = orders[decided]
+        here = None if may_hold is None else may_hold[day - 1]
         # Before the first decision there is nothing to look up (a negative position would wrap around).
-        if decided >= first - 1 and not np.isnan(order).any():
-            trade = order - held
-            if np.abs(trade).max() > TRADE_TOLERANCE:
-                held, trades[row] = order, trade
+        ordered = decided >= first - 1 and not np.isnan(order).any()
+        target = sold(order if ordered else held, here, cash)
+        if ordered or target is not held:
+            trade = target - held
+            must = here is not None and bool((~here & (held != 0.0)).any())
+            if must or np.abs(trade).max() > TRADE_TOLERANCE:
+                held, trades[row] = target, trade
         weights[row] = held
         gross[row] = held @ values[day]
         if not gross[row] > -1.0:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.backtest.frames import equal_weights, require_fully_invested, require_returns
+from portfolio_dfl.backtest.leaving import membership, open_through, require_members, sold
 from portfolio_dfl.backtest.rebalancing import Rebalance, Rebalancing
 from portfolio_dfl.errors import AllocationError, BacktestError, TrainingError
 
@@ -70,10 +71,12 @@ def roll(
     *,
     start: str | pd.Timestamp | None = None,
     end: str | pd.Timestamp | None = None,
-    retrain_every: int = 20,
+    retrain_every: int | pd.DatetimeIndex = 20,
     rebalance: Rebalance = "daily",
     initial: FloatArray | None = None,
     lag: int = 0,
+    members: pd.DataFrame | None = None,
+    cash: str | None = None,
     on_decision: Callable[[Decision], None] | None = None,
 ) -> pd.DataFrame:
     """Ask a policy for weights at every decision date from ``start`` to ``end``.
@@ -93,8 +96,9 @@ def roll(
         Simple returns, one column an asset.
     start, end : date, optional
         Span of the decision dates, both included; by default that of ``returns``.
-    retrain_every : int
-        Number of decision dates from one ``fit`` to the next, whatever lies between them.
+    retrain_every : int or DatetimeIndex
+        Number of decision dates from one ``fit`` to the next, whatever lies between them; or those on which is
+        fitted.
     rebalance : str, int, sequence of dates or Rebalancing
         Which dates are decision dates: ``"daily"``, ``"weekly"``, ``"monthly"``, ``"quarterly"`` (the last session by
         weekdays; a :class:`~portfolio_dfl.backtest.Rebalancing` takes an exchange calendar, or the first session),
@@ -105,6 +109,11 @@ def roll(
         Execution lag of the ledger that the weights are for. With 0 a decision is traded at the close at
         which it is taken. With 1 it is traded one close later, so that of decisions a day apart the weights held
         are the previous target, just executed.
+    members : DataFrame of bool, shape (T, N), optional
+        Whether an asset may be held at the close of a date, as in :func:`~portfolio_dfl.backtest.run_ledger`: what left
+        is sold before the policy is asked. The policy is given the returns with their gaps.
+    cash : str, optional
+        Asset that takes what is sold so; by default the others held do.
     on_decision : callable, optional
         Called with the :class:`Decision` of every date; ``list.append`` collects them.
 
@@ -120,8 +129,9 @@ def roll(
         If the returns are not clean, there is no decision date, or a policy returns weights of the wrong
         shape.
     """
-    require_returns(returns)
-    if retrain_every < 1:
+    may_hold = membership(members, returns)
+    require_returns(returns, may_hold)
+    if isinstance(retrain_every, int) and retrain_every < 1:
         raise BacktestError(f"retrain_every must be at least 1 decision, got {retrain_every}")
     if lag not in (0, 1):
         raise BacktestError(f"lag must be 0 or 1 close, got {lag}")
@@ -135,6 +145,10 @@ def roll(
     numbers = {int(place): number for number, place in enumerate(places)}
 
     values = returns.to_numpy(dtype=np.float64)
+    into = None if cash is None else list(returns.columns).index(cash)
+    if may_hold is not None:
+        values = np.where(open_through(may_hold), values, 0.0)
+    fitted = set(decided[::retrain_every] if isinstance(retrain_every, int) else retrain_every)
     rows = np.empty((len(places), n_assets))
     position, pending = held, None
     lost: list[Decision] = []
@@ -142,11 +156,15 @@ def roll(
         held = position if today == places[0] else drift_weights(position, values[today])
         if pending is not None:
             held, pending = pending, None
+        here = None if may_hold is None else may_hold[today]
+        held = sold(held, here, None if today == places[0] else into)
         count = numbers.get(today)
         if count is None:
             position = held
             continue
-        decision = _decide(policy, returns.iloc[: today + 1], held, refit=count % retrain_every == 0)
+        decision = _decide(policy, returns.iloc[: today + 1], held, refit=decided[count] in fitted)
+        what = f"the weights of {policy.name} on {decided[count].date()}"
+        require_members(decision.target, here, list(map(str, returns.columns)), what)
         if on_decision is not None:
             on_decision(decision)
         elif decision.failed:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from hypothesis import given
+import pytest
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from portfolio_dfl.allocation import drift_weights
@@ -115,3 +116,51 @@ def test_later_returns_do_not_change_earlier_rows(market, cost_rate, lag):
     before = run_ledger(targets, returns, cost_rate=cost_rate, lag=lag).daily
     after = run_ledger(targets, changed, cost_rate=cost_rate, lag=lag).daily
     pd.testing.assert_frame_equal(before.iloc[:-1], after.iloc[:-1])
+
+
+@st.composite
+def changing(draw: st.DrawFn) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Targets and returns as above, and members that come and go: the first asset stays, what leaves may be lost."""
+    targets, returns = draw(markets())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    there = rng.random(returns.shape) < 0.7
+    there[:, 0] = True
+    members = pd.DataFrame(there, index=returns.index, columns=returns.columns)
+    before = members.shift(fill_value=False)
+    returns = returns.where(~(before & ~members) | (rng.random(returns.shape) < 0.5), -1.0).where(before)
+    targets = targets.where(members.loc[targets.index], 0.0)
+    targets["asset0"] += 1.0 - targets.sum(axis=1)
+    return targets, returns, members
+
+
+@given(changing(), rates, lags)
+def test_wealth_adds_up_where_members_come_and_go(market, cost_rate, lag):
+    targets, returns, members = market
+    ledger = run_ledger(targets, returns, members=members, cost_rate=cost_rate, lag=lag)
+    money, earned = 1.0, returns.fillna(0.0)
+    for date, weights in ledger.weights.iterrows():
+        money -= cost_rate * money * ledger.trades.loc[date].abs().sum()
+        money = float((money * weights * (1.0 + earned.loc[date])).sum())
+        np.testing.assert_allclose(ledger.daily.loc[date, "wealth"], money, rtol=1e-12)
+
+
+@given(changing(), lags)
+def test_nothing_is_held_from_a_close_on_at_which_it_is_no_member(market, lag):
+    targets, returns, members = market
+    ledger = run_ledger(targets, returns, members=members, lag=lag)
+    before = members.shift(fill_value=False).loc[ledger.weights.index]
+    assert (ledger.weights.where(~before, 0.0) == 0.0).all(axis=None)
+    np.testing.assert_allclose(ledger.weights.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@given(changing(), rates, lags)
+def test_later_members_do_not_change_earlier_rows(market, cost_rate, lag):
+    targets, returns, members = market
+    targets = targets.loc[targets.index < returns.index[-2]]
+    assume(len(targets))
+    changed = members.copy()
+    changed.iloc[-2, 1:] = False  # all but one are sold at the close before the last row
+    before = run_ledger(targets, returns, members=members, cost_rate=cost_rate, lag=lag)
+    after = run_ledger(targets, returns, members=changed, cost_rate=cost_rate, lag=lag)
+    pd.testing.assert_frame_equal(before.daily.iloc[:-1], after.daily.iloc[:-1], check_exact=True)
+    assert after.weights["asset0"].iloc[-1] == pytest.approx(1.0, abs=1e-12)
