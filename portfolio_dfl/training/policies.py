@@ -209,19 +209,20 @@ class PredictOptimisePolicy:
         if reason is not None:
             raise DataError(f"not simple returns: {reason}")
         recent = history if self.expanding else history.iloc[-self.returns_needed :]
-        path = self._estimated(recent)
-        rows = None
-        if self.features is not None:
-            rows = self.features.rows(self.forecast_assets(history), self.days_of_features(history))
-        samples = build_samples(
-            recent,
-            lookback=self.lookback,
-            horizon=self.horizon,
-            realised_window=self.realised_window,
-            covariance=(path[0], path[1]),
-            stage=self.stage,
-            features=rows,
-        )
+        with reproducible(self.seed):  # digests of estimates would differ with the number of threads
+            path = self._estimated(recent)
+            rows = None
+            if self.features is not None:
+                rows = self.features.rows(self.forecast_assets(history), self.days_of_features(history))
+            samples = build_samples(
+                recent,
+                lookback=self.lookback,
+                horizon=self.horizon,
+                realised_window=self.realised_window,
+                covariance=(path[0], path[1]),
+                stage=self.stage,
+                features=rows,
+            )
         samples = samples.usable_at(date).newest(None if self.expanding else self.samples)
         return WindowTask(
             date=date,

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
 from portfolio_dfl.backtest.policy import Decision, Policy, roll
 from portfolio_dfl.errors import AllocationError, DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
-from portfolio_dfl.risk import RollingCovariance
+from portfolio_dfl.risk import RollingCovariance, StatisticalFactors
 from portfolio_dfl.training.decision import Outcome
 from portfolio_dfl.training.losses import DecisionLoss, MeanSquaredError
 from portfolio_dfl.training.policies import DecisionFocusedPolicy, PredictOptimisePolicy, TwoStagePolicy
@@ -168,3 +169,25 @@ def test_losses_never_meet_an_unfinished_label(make_policy: PolicyFactory, retur
     policy = make_policy(settings={"loss": ChecksLabels(), "batch_size": 1})
     roll(policy, returns, start=returns.index[START])
     assert not any(window.failed for window in policy.windows)
+
+
+def test_a_training_is_the_same_task_whatever_the_number_of_threads() -> None:
+    """Else the walk would not know the windows trained beside it, and train each a second time."""
+    rng = np.random.default_rng(0)
+    names = [f"S{place}" for place in range(100)]
+    values = 0.01 * (rng.normal(size=(290, 100)) + rng.normal(size=(290, 1)))
+    history = pd.DataFrame(values, pd.bdate_range("2020-01-01", periods=290), names)
+    policy = DecisionFocusedPolicy(
+        MultiPeriodMeanVariance(n_assets=100, horizon=1, risk_aversion=10.0, turnover_limit=0.5),
+        StatisticalFactors(window=250),
+        predictor=PredictorSpec("linear"),
+        lookback=5,
+        samples=10,
+        realised_window=4,
+        settings=TrainingSettings(epochs=1),
+    )
+    keys = set()
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            keys.add(policy.task(history).key)
+    assert len(keys) == 1
