@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cells import as_page, read_cells
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 _ROOT = Path(__file__).resolve().parents[1]
-_CELL = re.compile(r"^# %%(.*)$", re.MULTILINE)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages and pictures that do not lie below the folder of pages."""
     for script in sorted((_ROOT / "docs" / "tutorials").glob("*.py")):
-        text = script.read_text(encoding="utf-8")
-        files.append(File.generated(config, f"tutorials/{script.stem}.md", content=as_markdown(text)))
+        page = as_page(read_cells(script.read_text(encoding="utf-8")))
+        files.append(File.generated(config, f"tutorials/{script.stem}.md", content=page))
     for picture in sorted((_ROOT / ".images").iterdir()):
         files.append(File.generated(config, f"images/{picture.name}", abs_src_path=str(picture)))
     files.append(File.generated(config, "reference/configuration.md", content=_configuration()))
     files.append(File.generated(config, "reference/commands.md", content=_commands()))
     return files
-
-
-def as_markdown(script: str) -> str:
-    """A script of cells (``# %%``, and ``# %% [markdown]`` for text in comments) as a page."""
-    parts = []
-    _, *cells = _CELL.split(script)
-    for kind, body in zip(cells[::2], cells[1::2], strict=True):
-        if kind.strip() == "[markdown]":
-            parts.append(re.sub(r"^# ?", "", body.strip(), flags=re.MULTILINE))
-        elif body.strip():
-            parts.append(f"```python\n{body.strip()}\n```")
-    return "\n\n".join(parts) + "\n"
 
 
 def _configuration() -> str:

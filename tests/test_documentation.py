@@ -179,7 +179,7 @@ def address(site: Path) -> Iterator[str]:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("page", ["index", "reference/studies", "reference/configuration"])
+@pytest.mark.parametrize("page", ["index", "tutorials/first_study", "reference/decisions", "benchmarks", "comparison"])
 def test_a_page_is_drawn_without_errors_or_overflow(browser: Browser, address: str, page: str, width: int) -> None:
     errors: list[str] = []
     sheet = browser.new_page(viewport={"width": width, "height": 900})
