@@ -173,6 +173,18 @@ def solve_qp(
     ----------
     Linghu, Liu and Deng, "A Penalty Approach for Differentiation Through Black-Box Quadratic Programming Solvers",
     2026.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dxpp_core import solve_qp
+    >>> q = torch.tensor([-0.9, -0.5, 0.2], dtype=torch.float64, requires_grad=True)
+    >>> one, zero = torch.ones(1, 3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    >>> x = solve_qp(torch.eye(3, dtype=torch.float64), q, A=one, b=one[:, 0], lb=zero).x
+    >>> x.detach()
+    tensor([0.7000, 0.3000, 0.0000], dtype=torch.float64)
+    >>> torch.autograd.grad(x[0], q)[0][:2]
+    tensor([-0.5000,  0.5000], dtype=torch.float64)
     """
     if method not in ("exact", "penalty"):
         raise ProblemError(f"method is {method!r}; it is 'exact' or 'penalty'")

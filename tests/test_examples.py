@@ -1,4 +1,4 @@
-"""The examples run as a reader would run them, stay short, and print what they promise."""
+"""The examples run as a reader would run them, stay short, and print what they promise; so do those of docstrings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[1] / "examples"
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "examples"
 SAYS = {
     "layer": ("planned 3", "raise these forecasts"),
     "custom_predictor": ("Decision-focused", "weights on the last days"),
@@ -28,3 +29,23 @@ def test_an_example_runs_and_is_short(name: str) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "Warning" not in shown.stderr
     assert all(part in shown.stdout for part in SAYS[name])
+
+
+# In a process of their own: one of them registers a solver.
+DOCTESTS = """
+import doctest, importlib, sys
+modules = [importlib.import_module(name) for name in sys.argv[1:]]
+sys.exit(any(doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed for module in modules))
+"""
+
+
+def test_examples_in_docstrings_print_what_they_show() -> None:
+    modules = [
+        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for package in ("dxpp_core", "portfolio_dfl")
+        for file in sorted((ROOT / package).rglob("*.py"))
+        if "\n    >>> " in file.read_text(encoding="utf-8")
+    ]
+    assert len(modules) > 12
+    shown = subprocess.run([sys.executable, "-c", DOCTESTS, *modules], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stdout

@@ -20,10 +20,15 @@ def register_solver(name: str) -> Callable[[Solver], Solver]:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from dxpp_core import solve_qp
     >>> from dxpp_core.solvers import RawSolution, register_solver
     >>> @register_solver("unconstrained")
     ... def unconstrained(problem, tolerance):
     ...     return RawSolution(x=np.linalg.solve(problem.P, -problem.q))
+    >>> solve_qp(2.0 * torch.eye(2).double(), torch.tensor([2.0, -4.0]).double(), solver="unconstrained").x
+    tensor([-1.,  2.], dtype=torch.float64)
 
     Raises
     ------

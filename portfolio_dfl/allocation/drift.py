@@ -40,6 +40,13 @@ def drift_weights(
     AllocationError
         If shapes do not fit, or the portfolio's value is not positive (or not a number) afterwards, so that
         weights do not exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portfolio_dfl import drift_weights
+    >>> drift_weights(np.array([0.5, 0.5]), np.array([0.1, -0.1]))
+    array([0.55, 0.45])
     """
     if weights.ndim == 0 or returns.ndim == 0 or weights.shape[-1] != returns.shape[-1]:
         raise AllocationError(

@@ -247,7 +247,19 @@ class BenchmarkBand(Limit):
 
 @dataclass(frozen=True)
 class GroupLimits(Limit):
-    """lower ≤ Σ_{i in group} w_{s,i} ≤ upper at every stage, e.g. for a sector."""
+    """lower ≤ Σ_{i in group} w_{s,i} ≤ upper at every stage, e.g. for a sector.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from portfolio_dfl import GroupLimits, MultiPeriodMeanVariance
+    >>> bonds = GroupLimits(assets=[1, 2], lower=0.5, name="bonds")
+    >>> layer = MultiPeriodMeanVariance(n_assets=3, horizon=1, limits=[bonds])
+    >>> forecast = torch.tensor([[[0.1, 0.0, 0.0]]], dtype=torch.float64)
+    >>> held = torch.full((1, 3), 1 / 3, dtype=torch.float64)
+    >>> layer(forecast, 1e-2 * torch.eye(3, dtype=torch.float64)[None], held)
+    tensor([[[0.5000, 0.2500, 0.2500]]], dtype=torch.float64)
+    """
 
     assets: Sequence[int]
     lower: float = float("-inf")

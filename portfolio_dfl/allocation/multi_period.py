@@ -94,6 +94,19 @@ class MultiPeriodMeanVariance(nn.Module):
     found; a plan at a vertex has gradient zero in returns and covariances; an asset held at a bound at the first
     stage does not respond to its own previous weight; a slack turnover budget has derivative zero.
     ``AllocationSolution.margin`` tells how far an instance is from such a point.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from portfolio_dfl import MultiPeriodMeanVariance
+    >>> layer = MultiPeriodMeanVariance(n_assets=3, horizon=2, risk_aversion=10.0, turnover_limit=0.2)
+    >>> forecast = torch.tensor([[[8e-4, 1e-4, 3e-4]] * 2], dtype=torch.float64, requires_grad=True)
+    >>> covariance = 1e-4 * torch.eye(3, dtype=torch.float64)[None]
+    >>> held = torch.tensor([[0.2, 0.6, 0.2]], dtype=torch.float64)
+    >>> plan = layer(forecast, covariance, held)
+    >>> plan.detach()
+    tensor([[[0.3000, 0.5000, 0.2000],
+             [0.4000, 0.4000, 0.2000]]], dtype=torch.float64)
     """
 
     def __init__(

@@ -102,6 +102,18 @@ def performance(
     Series
         Indexed by the keys of :data:`METRICS`, then those of ``own``. Statistics that do not exist (the Sharpe ratio
         of returns that never vary, the volatility of one day) are NaN.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from portfolio_dfl import EqualWeight, open_source, performance, roll, run_ledger
+    >>> returns = open_source("embedded").load().pct_change().loc["2018"]
+    >>> weights = roll(EqualWeight(), returns, rebalance="monthly")
+    >>> performance(run_ledger(weights, returns, cost_rate=0.0005))[["volatility", "sharpe", "turnover"]].round(3)
+    volatility    0.165
+    sharpe       -0.555
+    turnover      0.000
+    Name: , dtype: float64
     """
     import empyrical
 

@@ -182,6 +182,19 @@ def run_ledger(
     ------
     BacktestError
         If frames do not fit together, weights are not a portfolio, costs are negative, or wealth is used up.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from portfolio_dfl import run_ledger
+    >>> days = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
+    >>> returns = pd.DataFrame({"A": [0.0, 0.10, 0.0], "B": [0.0, 0.0, 0.02]}, index=days)
+    >>> targets = pd.DataFrame({"A": [1.0], "B": [0.0]}, index=days[:1])
+    >>> book = run_ledger(targets, returns, cost_rate=0.001)
+    >>> book.daily[["turnover", "cost", "net_return", "wealth"]].round(4)
+                turnover   cost  net_return  wealth
+    2024-01-03       1.0  0.001      0.0989  1.0989
+    2024-01-04       0.0  0.000      0.0000  1.0989
     """
     may_hold = membership(members, returns)
     require_returns(returns, may_hold)

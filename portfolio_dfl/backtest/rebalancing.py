@@ -50,6 +50,16 @@ class Rebalancing:
     ------
     BacktestError
         If there is no such rule.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from portfolio_dfl import Rebalancing
+    >>> rows = pd.bdate_range("2024-01-01", "2024-03-29")
+    >>> [str(day.date()) for day in Rebalancing("monthly").dates(rows)]
+    ['2024-01-31', '2024-02-29', '2024-03-29']
+    >>> str(Rebalancing(10))
+    'every 10 sessions'
     """
 
     rule: RebalancingRule = "daily"

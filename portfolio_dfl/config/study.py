@@ -198,6 +198,13 @@ def load_config(
     ------
     ConfigError
         If the file is missing, is not YAML, or holds an unknown key or unusable value.
+
+    Examples
+    --------
+    >>> from portfolio_dfl import load_config
+    >>> study = load_config(None, ["allocation.horizon=3", "backtest.rebalance=weekly"])
+    >>> study.allocation.horizon, study.backtest.rebalance
+    (3, 'weekly')
     """
     values: dict[str, Any] = {}
     if path is not None:

@@ -142,6 +142,18 @@ def build_panel(
     ------
     DataError
         Defects that no policy deals with, conflicting rows of one date, unknown tickers, an empty range.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from portfolio_dfl import build_panel
+    >>> days = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
+    >>> prices = pd.DataFrame({"A": [10.0, None, 11.0], "B": [20.0, 20.2, 20.4]}, index=days)
+    >>> build_panel(prices, policies={"gaps": "forward_fill:1"}).returns.round(3)
+                  A     B
+    Date
+    2024-01-03  0.0  0.01
+    2024-01-04  0.1  0.01
     """
     chosen = Policies.of(policies)
     tidy = tidy_prices(raw, tickers=tickers, start=start, end=end, calendar=calendar)

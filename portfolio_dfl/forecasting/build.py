@@ -143,6 +143,14 @@ def build_predictor(
     ------
     TrainingError
         If the name is unknown, the options do not fit, or the forecasts have the wrong shape.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from portfolio_dfl import build_predictor
+    >>> predictor = build_predictor("momentum", n_assets=3, lookback=20, horizon=2)
+    >>> tuple(predictor(torch.zeros(5, 20, 3, dtype=torch.float64)).shape)
+    (5, 2, 3)
     """
     featured = n_dated + n_by_asset > 0
     make = _resolve(factory, featured) if isinstance(factory, str) else factory

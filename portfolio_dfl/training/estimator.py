@@ -116,6 +116,14 @@ class DecisionFocusedPortfolio(BaseOptimization):
         The training on record.
     policy_ : PredictOptimisePolicy
         Decides at later dates too: ``policy_.decide(returns, held)``.
+
+    Examples
+    --------
+    >>> from portfolio_dfl import DecisionFocusedPortfolio, open_source
+    >>> returns = open_source("embedded").load().pct_change().loc["2018"]
+    >>> model = DecisionFocusedPortfolio(horizon=2, lookback=10, samples=30, realised_window=5, epochs=2)
+    >>> model.fit(returns).weights_.round(3).shape
+    (5,)
     """
 
     def __init__(

@@ -111,6 +111,15 @@ def feature_table(
     ------
     DataError
         If dates, tickers or values cannot be read, naming the cell.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from portfolio_dfl import feature_table
+    >>> rates = pd.DataFrame({"rate": [0.052, 0.053]}, index=pd.to_datetime(["2024-01-02", "2024-01-03"]))
+    >>> table = feature_table(rates, name="macro", tickers=["A", "B"], lag=1)
+    >>> table.columns, table.lag
+    (('rate',), 1)
     """
     try:
         rows = _plain(frame, name, tuple(tickers), known_at, kind)

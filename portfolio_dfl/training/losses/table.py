@@ -94,6 +94,14 @@ def build_loss(
     ------
     TrainingError
         If a name is unknown, an option does not fit, or a mixture is empty or has a malformed schedule.
+
+    Examples
+    --------
+    >>> from portfolio_dfl import build_loss
+    >>> build_loss("cvar", {"cvar": {"tail": 0.05}})
+    CVaRLoss(tail=0.05)
+    >>> build_loss({"decision": 1.0, "mse": 0.1})
+    Mixture(terms=((DecisionLoss(), 1.0, 1.0), (MeanSquaredError(), 0.1, 0.1)))
     """
     options = options or {}
     if isinstance(loss, str):
