@@ -14,8 +14,11 @@ from portfolio_dfl.errors import DataError
 
 __all__ = ["EMBEDDED", "IN_MEMORY", "EmbeddedSource", "FileSource", "FrameSource"]
 
-#: Names of the embedded sample.
-EMBEDDED = ("embedded", "skfolio-factors")
+# What loads each sample.
+_LOADERS = {"skfolio-factors": "load_factors_dataset", "skfolio-sp500": "load_sp500_dataset"}
+_DEFAULT = "skfolio-factors"
+#: Names of the embedded samples, the first standing for the second.
+EMBEDDED = ("embedded", *_LOADERS)
 #: Stands for prices that were given in Python.
 IN_MEMORY = "dataframe"
 
@@ -25,7 +28,9 @@ class EmbeddedSource:
     """Real prices that come with an installed library, so that nothing is downloaded.
 
     ``skfolio-factors``: five factor ETFs (MTUM, QUAL, SIZE, USMV, VLUE), daily, 2014-01-02 to 2022-12-28,
-    adjusted closes, from :func:`skfolio.datasets.load_factors_dataset`.
+    adjusted closes, from :func:`skfolio.datasets.load_factors_dataset`; ``embedded`` is another name of it.
+    ``skfolio-sp500``: twenty companies of the S&P 500 that are large today, daily, 1990-01-02 to 2022-12-28, adjusted
+    closes, from :func:`skfolio.datasets.load_sp500_dataset`.
 
     Raises
     ------
@@ -33,23 +38,24 @@ class EmbeddedSource:
         Unknown sample.
     """
 
-    name: str = "skfolio-factors"
+    name: str = _DEFAULT
 
     def __post_init__(self) -> None:
         if self.name not in EMBEDDED:
-            raise DataError(f"no embedded sample is named {self.name!r}: there is 'skfolio-factors'")
+            raise DataError(f"no embedded sample is named {self.name!r}: there are {', '.join(_LOADERS)}")
+        object.__setattr__(self, "name", _DEFAULT if self.name == "embedded" else self.name)
 
     def describe(self) -> dict[str, str]:
         """Sample, and version of the library that holds it."""
         import skfolio
 
-        return {"source": "skfolio-factors", "library": f"skfolio {skfolio.__version__}"}
+        return {"source": self.name, "library": f"skfolio {skfolio.__version__}"}
 
     def load(self) -> pd.DataFrame:
         """Read the sample from the installed library."""
-        from skfolio.datasets import load_factors_dataset
+        import skfolio.datasets
 
-        frame: pd.DataFrame = load_factors_dataset()
+        frame: pd.DataFrame = getattr(skfolio.datasets, _LOADERS[self.name])()
         return frame
 
 

@@ -277,9 +277,9 @@ def open_source(
     Parameters
     ----------
     source
-        ``embedded`` or ``skfolio-factors``; ``yahoo``; the path of a CSV or Parquet file; or a snapshot: the
-        path of its folder or of one of its versions, or its name (``etf7``, ``etf7@version``) in the folder
-        where snapshots lie by default; a folder of one price file a ticker; or ``package.module:Name``.
+        ``embedded`` or ``skfolio-factors``, ``skfolio-sp500``; ``yahoo``; the path of a CSV or Parquet file; or a
+        snapshot: the path of its folder or of one of its versions, or its name (``etf7``, ``etf7@version``) in the
+        folder where snapshots lie by default; a folder of one price file a ticker; or ``package.module:Name``.
     tickers, start, end
         What to ask Yahoo for; the other sources are cut by
         :func:`~portfolio_dfl.data.panel.build_panel`.
@@ -291,7 +291,7 @@ def open_source(
     """
     word = str(source)
     if word in EMBEDDED:
-        return EmbeddedSource()
+        return EmbeddedSource(word)
     if word == "yahoo":
         if not tickers or start is None:
             raise DataError("source yahoo needs tickers and a start date")

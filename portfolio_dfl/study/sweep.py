@@ -27,25 +27,23 @@ from portfolio_dfl.config.sections import SweepConfig
 from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.errors import ConfigError, TrackingError
 from portfolio_dfl.execution.interruption import closed_on_signal, uninterrupted
-from portfolio_dfl.execution.parts import is_own
 from portfolio_dfl.execution.process import SharedChange, log_level
 from portfolio_dfl.strategies.features import Features, Tables, build_features, split_features, with_tables
 from portfolio_dfl.strategies.limits import build_limits
 from portfolio_dfl.strategies.setting import resolve_setting
 from portfolio_dfl.strategies.table import build_trained_policy, lanes
-from portfolio_dfl.strategies.walk import WalkTask, take_walk
 from portfolio_dfl.study.given import own_sources, with_given
 from portfolio_dfl.study.places import located
-from portfolio_dfl.study.plan import LedgerRule, periods_per_year, try_own_losses
+from portfolio_dfl.study.plan import periods_per_year, try_own_losses
 from portfolio_dfl.study.span import decision_span, first_decision, load_panel, load_spreads, rebalancing_of
 from portfolio_dfl.study.stages import Progress
+from portfolio_dfl.study.validation import judging_risk_aversion, own_score, validate, validation_score
 from portfolio_dfl.tracking.mlflow_store import StudyStore, TrackedRun, open_store, tracked_run
 from portfolio_dfl.tracking.places import StoreError, refusal, restored, sqlite_uri, written
 
 if TYPE_CHECKING:
     import optuna
 
-    from portfolio_dfl.backtest.own_metric import OwnMetric
     from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.execution.own_sources import OwnSources
 
@@ -85,6 +83,9 @@ _NEWER = (
     "training.sample_halflife",
 )
 
+# Under which a trial keeps what it earned, and the search the days of it.
+_EARNED = "net_returns"
+
 __all__ = ["SweepResult", "run_sweep", "validation_score"]
 
 
@@ -104,6 +105,9 @@ class SweepResult:
         Its score on the validation days.
     trials : DataFrame
         One row a trial: number, score, values; failed ones have no score.
+    returns : DataFrame [rows, trials]
+        Net returns of the trials on the validation days, the mean over their seeds, a column for each number; also
+        written beside the best configuration. Trials of searches that began before these were kept are not in it.
     path : Path
         Where the best configuration was written.
     risk_aversion : float
@@ -115,6 +119,7 @@ class SweepResult:
     best: StudyConfig
     score: float
     trials: pd.DataFrame
+    returns: pd.DataFrame
     path: Path
     risk_aversion: float
     start: pd.Timestamp
@@ -168,7 +173,7 @@ def run_sweep(
     config = located(asked)
     sources = own_sources(config)
     section = config.sweep
-    _own_score(config)  # one that does not fit is heard of now
+    own_score(config)  # one that does not fit is heard of now
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
     _require_searchable(section.space)
@@ -200,10 +205,13 @@ def run_sweep(
                 study.sampler = _sampler(section, int(seed), done)
                 trial = study.ask()
                 values = {key: _suggest(trial, key, choices) for key, choices in section.space.items()}
-                score = validation_score(_changed(judged, values), known, start, end, tables)
+                found = validate(_changed(judged, values), known, start, end, tables)
                 with uninterrupted():
-                    if np.isfinite(score):
-                        study.tell(trial, score)
+                    if found.net_returns is not None:
+                        trial.set_user_attr(_EARNED, found.net_returns.tolist())
+                        study.set_user_attr(_EARNED, [str(day.date()) for day in found.net_returns.index])
+                    if np.isfinite(found.score):
+                        study.tell(trial, found.score)
                     else:
                         study.tell(trial, state=TrialState.PRUNED)
             if progress is not None:
@@ -219,80 +227,6 @@ def run_sweep(
         if sources:
             sources.save(place)
     return _result(config, study, place / f"{name}.yaml", start, end)
-
-
-def judging_risk_aversion(config: StudyConfig) -> float:
-    """λ of the utility that trials are judged by: one for all of them."""
-    own = config.sweep.risk_aversion
-    return config.allocation.risk_aversion if own is None else own
-
-
-def validation_score(
-    config: StudyConfig, known: pd.DataFrame, start: pd.Timestamp, end: pd.Timestamp, tables: Tables | None = None
-) -> float:
-    """Score of one configuration on the validation days, the mean over its seeds; NaN if it cannot be judged.
-
-    A utility is taken at ``sweep.risk_aversion``, or at the configuration's own λ where that is not set.
-
-    Parameters
-    ----------
-    config : StudyConfig
-    known : DataFrame
-        Returns up to the first test decision, and none after.
-    start, end : Timestamp
-        Span of the decision dates.
-    tables : mapping, optional
-        Tables of features in place of those that the configuration names.
-    """
-    from portfolio_dfl.backtest.evaluation import performance
-
-    tickers = list(known.columns)
-    features = build_features(config, tickers, tables)
-    if int(known.index.searchsorted(start)) + 1 < first_decision(config, features):
-        return float("nan")
-    tuned = lanes([config.sweep.strategy], config.training.seeds)
-    spreads = load_spreads(config, tickers)
-    setting = resolve_setting(
-        config,
-        tickers,
-        trained=True,
-        spreads=spreads,
-        features=features,
-        periods_per_year=periods_per_year(config, known),
-    )
-    rule = LedgerRule.of(config, setting.costs)
-    own = _own_score(config)
-    decisions = rebalancing_of(config).dates(pd.DatetimeIndex(known.index), start, end)
-    scores = []
-    for lane in tuned:
-        task = WalkTask(setting, lane, known, start, end, config.training.retrain_every, rule.lag, decisions=decisions)
-        walked = take_walk(task)
-        if len(walked.failures):
-            first = walked.failures.iloc[0]
-            logging.getLogger(__name__).warning(
-                "of a trial's %s decisions and trainings %s failed and held what was held, the first on %s: %s",
-                len(decisions) + len(range(0, len(decisions), config.training.retrain_every)),
-                len(walked.failures),
-                first["date"].date(),
-                first["message"],
-            )
-        book = rule.keep(walked.targets, known, start=setting.start)
-        measures = performance(
-            book,
-            periods_per_year=periods_per_year(config, known),
-            risk_free=config.evaluation.risk_free_rate,
-            risk_aversion=judging_risk_aversion(config),
-            own=own,
-        )
-        scores.append(float(measures[config.sweep.score]))
-    return float(np.mean(scores))
-
-
-def _own_score(config: StudyConfig) -> dict[str, OwnMetric]:
-    """The score by its name where it is a metric of the user's own, else nothing."""
-    from portfolio_dfl.backtest.own_metric import OwnMetric
-
-    return {config.sweep.score: OwnMetric(config.sweep.score)} if is_own(config.sweep.score) else {}
 
 
 def _require_searchable(space: Iterable[str]) -> None:
@@ -479,9 +413,19 @@ def _result(
     if "allocation.risk_aversion" in study.best_params:  # or the best would be judged at its own when tried again
         found.append(f"sweep.risk_aversion={judged_at!r}")
     best = config.override(found)
+    returns = _earned(study)
     with written(path):
         path.write_text(best.to_yaml(), encoding="utf-8")
-    return SweepResult(best, float(study.best_value), pd.DataFrame(trials), path, judged_at, start, end)
+        returns.to_csv(path.with_suffix(".csv"))
+    return SweepResult(best, float(study.best_value), pd.DataFrame(trials), returns, path, judged_at, start, end)
+
+
+def _earned(study: optuna.Study) -> pd.DataFrame:
+    """Net returns of the trials that kept theirs [rows, trials]."""
+    kept = {number: trial.user_attrs.get(_EARNED) for number, trial in enumerate(_judged(study))}
+    days = pd.DatetimeIndex(study.user_attrs.get(_EARNED, []), name="date")
+    earned = {number: values for number, values in kept.items() if values is not None}
+    return pd.DataFrame(earned, index=days, dtype=float).rename_axis(columns="trial")
 
 
 def _digest(

@@ -153,6 +153,12 @@ class PredictOptimisePolicy:
         charged = bool((torch.as_tensor(layer.transaction_cost) > 0.0).any()) or self.costs.spreads is not None
         if "transaction_cost" in self.settings.learned and not charged:
             raise TrainingError("the plan counts no transaction cost whose factor could be learned")
+        smoothing = self.settings.smoothing
+        if smoothing is not None and smoothing.way != "perturbation" and in_parts(covariance, layer.n_assets):
+            raise TrainingError(
+                f"plans under factor risk are not smoothed by {smoothing.way}: take way='perturbation' "
+                "(training.smoothing.way), or another covariance"
+            )
         self._build()  # a predictor that cannot be built is a mistake to hear of now, not a failed window
         self._adopted: dict[str, TrainedWindow] = {}
         self._model: DecisionModel | None = None

@@ -47,11 +47,14 @@ def test_a_frame_of_one_ticker_in_either_shape_gives_the_same_panel():
     assert build_panel(FrameSource(one_level, ticker="SPY").load()).sha256 == expected
 
 
-@pytest.mark.parametrize("word", ["embedded", "skfolio-factors"])
-def test_the_embedded_sample_is_opened_by_name(word):
+@pytest.mark.parametrize(
+    ("word", "shape"), [("embedded", (2264, 5)), ("skfolio-factors", (2264, 5)), ("skfolio-sp500", (8313, 20))]
+)
+def test_an_embedded_sample_is_opened_by_name(word, shape):
     source = open_source(word)
     assert isinstance(source, EmbeddedSource)
-    assert source.load().shape == (2264, 5)
+    assert source.load().shape == shape
+    assert source.describe()["source"] == ("skfolio-factors" if word == "embedded" else word)
     assert "skfolio" in source.describe()["library"]
 
 

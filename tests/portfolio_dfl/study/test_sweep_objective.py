@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from small_study import small, store_of
 
@@ -21,7 +23,7 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
 
 
 def test_a_search_over_risk_aversion_scores_at_one(search: SweepResult) -> None:
-    assert search.trials["allocation.risk_aversion"].nunique() > 1
+    assert len(set(search.trials["allocation.risk_aversion"])) > 1
     assert search.trials["score"].max() - search.trials["score"].min() < 1e-3
 
 
@@ -51,3 +53,14 @@ def test_a_search_says_by_what_it_judged(search: SweepResult) -> None:
     tags = store.client.get_run(store.find_run({"kind": "sweep"}) or "").data.tags
     assert (tags["objective"], tags["risk_aversion"]) == ("utility", "10.0")
     assert tags["last_decision"] == f"{search.end:%Y-%m-%d}"
+
+
+def test_what_every_trial_earned_is_kept_and_has_its_score(search: SweepResult) -> None:
+    assert list(search.returns.columns) == list(search.trials["trial"])
+    assert search.returns.index[0] > search.start
+    assert search.returns.notna().all().all()
+    best = search.returns[search.trials["score"].idxmax()]
+    utility = 252 * (best.mean() - 0.5 * search.risk_aversion * best.var(ddof=1))
+    assert utility == pytest.approx(search.score, rel=1e-9)
+    written = pd.read_csv(search.path.with_suffix(".csv"), index_col="date", parse_dates=True)
+    np.testing.assert_array_equal(written.to_numpy(), search.returns.to_numpy())

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance, drift_weights
+from portfolio_dfl.allocation.smoothing import Smoothing
 from portfolio_dfl.backtest.policy import Decision, Policy, roll
 from portfolio_dfl.errors import AllocationError, DataError, TrainingError
 from portfolio_dfl.forecasting import PredictorSpec
@@ -191,3 +192,11 @@ def test_a_training_is_the_same_task_whatever_the_number_of_threads() -> None:
         with threadpool_limits(threads):
             keys.add(policy.task(history).key)
     assert len(keys) == 1
+
+
+def test_a_smoothing_that_factor_risk_does_not_take_is_refused_before_anything_is_trained() -> None:
+    layer = MultiPeriodMeanVariance(n_assets=60, horizon=1, risk_aversion=10.0, turnover_limit=0.5)
+    smoothed = TrainingSettings(smoothing=Smoothing("barrier"))
+    with pytest.raises(TrainingError, match="take way='perturbation'"):
+        DecisionFocusedPolicy(layer, StatisticalFactors(window=250), settings=smoothed)
+    DecisionFocusedPolicy(layer, StatisticalFactors(window=250), settings=TrainingSettings())
