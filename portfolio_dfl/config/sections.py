@@ -53,7 +53,7 @@ class DataConfig(Section):
     source: Text = Field(
         default="embedded",
         min_length=1,
-        description="embedded | skfolio-sp500 | yahoo | path of a file, snapshot or folder of files | package.module:Name",
+        description="embedded | skfolio-sp500 | yahoo | path of a file, snapshot or folder | package.module:Name",
     )
     tickers: list[Ticker] | None = Field(default=None, description="columns to use; null takes all of them")
     start: dt.date | None = Field(default=None, description="first price date used")
