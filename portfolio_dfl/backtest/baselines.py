@@ -251,7 +251,7 @@ class PerfectForesight(PlanPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_returns(self.returns)
+        require_returns(self.returns, total_losses=True)
         if len(self.returns) < self.realised.window:
             raise BacktestError(
                 f"a realised covariance needs {self.realised.window} returns and there are {len(self.returns)}"

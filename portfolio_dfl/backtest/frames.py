@@ -16,12 +16,14 @@ __all__ = ["equal_weights", "require_fully_invested", "require_net_returns", "re
 BUDGET_TOLERANCE = 1e-6
 
 
-def require_returns(returns: pd.DataFrame, may_hold: NDArray[np.bool_] | None = None) -> None:
+def require_returns(
+    returns: pd.DataFrame, may_hold: NDArray[np.bool_] | None = None, *, total_losses: bool = False
+) -> None:
     """Raise BacktestError unless this is a wide frame of finite simple returns above −1 in order of date.
 
     Prices, returns in per cent and the like are refused, see :mod:`portfolio_dfl.data.returns`. Where it is said which
     assets may be held at each close, [T, N], returns are asked for of those that may be held at the close before, and
-    one that is held no longer at the next may have lost everything.
+    one that is held no longer at the next may have lost everything; with ``total_losses`` any may.
     """
     if not isinstance(returns.index, pd.DatetimeIndex):
         raise BacktestError(f"returns must be indexed by date, not by a {type(returns.index).__name__}")
@@ -40,7 +42,7 @@ def require_returns(returns: pd.DataFrame, may_hold: NDArray[np.bool_] | None = 
     if reason is not None:
         raise BacktestError(f"not simple returns: {reason}")
     bad = ~np.isfinite(values) | (values <= -1.0)
-    bad &= through & ~((values == -1.0) & ~stays)
+    bad &= through & ~((values == -1.0) & (total_losses | ~stays))
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise BacktestError(

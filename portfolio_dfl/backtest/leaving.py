@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.errors import BacktestError
 
-__all__ = ["membership", "open_through", "require_members", "sold"]
+__all__ = ["drifted", "membership", "open_through", "require_members", "sold"]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -39,15 +40,27 @@ def sold(weights: FloatArray, may_hold: BoolArray | None, cash: int | None = Non
     if not leaving.any():
         return weights
     kept: FloatArray = np.where(leaving, 0.0, weights)
+    brought = float(weights[leaving].sum())
     if cash is not None:
-        kept[cash] += weights[leaving].sum()
+        kept[cash] += brought
         return kept
-    rest = float(kept.sum())
-    if rest > 0.0 and bool((kept != 0.0).any()):
-        return kept * (weights.sum() / rest)
+    rest = float(kept[kept != 0.0].sum())
+    if rest > 0.0:
+        return kept * (1.0 + brought / rest)
     if not may_hold.any():
         raise BacktestError("everything that was held has left, and nothing else may be held")
-    return weights.sum() * may_hold / may_hold.sum()
+    return (rest + brought) * np.asarray(may_hold / may_hold.sum(), dtype=np.float64)
+
+
+def drifted(weights: FloatArray, returns: FloatArray) -> tuple[FloatArray, float]:
+    """Weights [N] after a row of returns [N], and the return of all of them; assets that are not held play no part.
+
+    So that how many others there are, which depends on the future, changes no last bit of a sum.
+    """
+    held = weights != 0.0
+    after = np.zeros_like(weights)
+    after[held] = drift_weights(weights[held], returns[held])
+    return after, float(weights[held] @ returns[held])
 
 
 def membership(members: pd.DataFrame | None, returns: pd.DataFrame) -> BoolArray | None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.allocation.costs import Costs, calendar_years
 from portfolio_dfl.backtest.frames import equal_weights, require_fully_invested, require_returns
-from portfolio_dfl.backtest.leaving import membership, open_through, require_members, sold
+from portfolio_dfl.backtest.leaving import drifted, membership, open_through, require_members, sold
 from portfolio_dfl.errors import BacktestError
 
 __all__ = ["CASH", "Ledger", "charged_with", "run_ledger"]
@@ -309,7 +309,10 @@ def _keep_books(
         gross[row] = held @ values[day]
         if not gross[row] > -1.0:
             raise BacktestError(f"the portfolio lost everything on {days[row].date()}: a return of {gross[row]}")
-        held = drift_weights(held, values[day])
+        if here is None:
+            held = drift_weights(held, values[day])
+        else:
+            held, gross[row] = drifted(held, values[day])
     return weights, trades, gross
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.allocation import drift_weights
 from portfolio_dfl.backtest.frames import equal_weights, require_fully_invested, require_returns
-from portfolio_dfl.backtest.leaving import membership, open_through, require_members, sold
+from portfolio_dfl.backtest.leaving import drifted, membership, open_through, require_members, sold
 from portfolio_dfl.backtest.rebalancing import Rebalance, Rebalancing
 from portfolio_dfl.errors import AllocationError, BacktestError, TrainingError
 
@@ -153,7 +153,9 @@ def roll(
     position, pending = held, None
     lost: list[Decision] = []
     for today in range(places[0], places[-1] + 1):
-        held = position if today == places[0] else drift_weights(position, values[today])
+        held = position
+        if today > places[0]:
+            held = drift_weights(position, values[today]) if may_hold is None else drifted(position, values[today])[0]
         if pending is not None:
             held, pending = pending, None
         here = None if may_hold is None else may_hold[today]

@@ -56,6 +56,12 @@ class DataConfig(Section):
         description="embedded | skfolio-sp500 | yahoo | path of a file, snapshot or folder | package.module:Name",
     )
     tickers: list[Ticker] | None = Field(default=None, description="columns to use; null takes all of them")
+    members: Text | None = Field(
+        default=None,
+        min_length=1,
+        description="CSV or Parquet file of who is a member when: ticker, from, to, [delisting_return, column]; null: "
+        "all, always",
+    )
     start: dt.date | None = Field(default=None, description="first price date used")
     end: dt.date | None = Field(default=None, description="last price date used, included")
     calendar: Text | None = Field(
@@ -68,6 +74,8 @@ class DataConfig(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         _in_order(self.start, self.end)
+        if self.tickers is not None and self.members is not None:
+            raise ValueError("tickers and members both say which columns to use: leave out tickers")
         if self.tickers is not None:
             if len(self.tickers) < 2:
                 raise ValueError("a portfolio needs at least two tickers")

@@ -238,7 +238,7 @@ class _Work:
         if choice == "drop_ticker":
             self._drop("gaps", flags)
         elif choice == "drop_dates":
-            holes = self._holes().any(axis=1) | self.prices.isna().to_numpy().all(axis=1)
+            holes = np.asarray(self._holes().any(axis=1) | self.prices.isna().to_numpy().all(axis=1))
             self._touch("gaps", int(holes.sum()) * self.prices.shape[1])
             self._keep_rows(~holes)
         else:
@@ -283,7 +283,7 @@ class _Work:
         if self.idle is None:
             return missing
         inside = (self.prices.ffill().notna() & self.prices.bfill().notna()).to_numpy()
-        return missing & inside & ~self.excused.to_numpy()
+        return np.asarray(missing & inside & ~self.excused.to_numpy())
 
     # -- what steps share ----------------------------------------------------------------------------
 

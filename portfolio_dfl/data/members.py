@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from portfolio_dfl.data.flags import day
@@ -25,7 +26,7 @@ from portfolio_dfl.data.parquet import read_parquet
 from portfolio_dfl.data.tickers import ticker_text
 from portfolio_dfl.errors import DataError
 
-__all__ = ["Spell", "read_members", "spell_rows", "spells_of"]
+__all__ = ["Spell", "read_members", "rows_to_spells", "spell_rows"]
 
 _NEEDED = ("ticker", "from", "to")
 _OPTIONAL = ("delisting_return", "column")
@@ -87,11 +88,11 @@ def read_members(source: str | os.PathLike[str] | pd.DataFrame) -> tuple[Spell, 
     found = [_spell(row, line, name) for row, line in _rows(table, first_line)]
     if not found:
         raise DataError(f"{name} names no member: one row a ticker with from and to is needed")
-    return spells_of(found, name)
+    return _named(found, name)
 
 
-def spells_of(spells: Sequence[Spell], name: str) -> tuple[Spell, ...]:
-    """The spells with the names of their securities, once none contradicts another; see :func:`read_members`."""
+def _named(spells: Sequence[Spell], name: str) -> tuple[Spell, ...]:
+    """The spells with the names of their securities, once none contradicts another."""
     _refuse_overlaps(spells, name)
     columns = {spell.column for spell in spells if spell.named}
     count: dict[str, int] = {}
@@ -111,17 +112,35 @@ def spells_of(spells: Sequence[Spell], name: str) -> tuple[Spell, ...]:
 
 
 def spell_rows(spells: Sequence[Spell]) -> pd.DataFrame:
-    """Spells as a table that :func:`read_members` reads back to the same securities."""
+    """Spells as a table, a row each, that :func:`rows_to_spells` reads back."""
     return pd.DataFrame(
         {
+            "asset": [spell.asset for spell in spells],
             "ticker": [spell.ticker for spell in spells],
-            "from": [day(spell.first) for spell in spells],
-            "to": ["" if spell.last is None else day(spell.last) for spell in spells],
-            "delisting_return": [
-                "" if spell.delisting_return is None else repr(spell.delisting_return) for spell in spells
-            ],
-            "column": [spell.column if spell.named else "" for spell in spells],
+            "column": [spell.column for spell in spells],
+            "first": pd.DatetimeIndex([spell.first for spell in spells]),
+            "last": pd.DatetimeIndex([spell.last for spell in spells]),
+            "delisting_return": np.array([spell.delisting_return for spell in spells], dtype=np.float64),
+            "line": [spell.line for spell in spells],
+            "named": [spell.named for spell in spells],
         }
+    )
+
+
+def rows_to_spells(rows: pd.DataFrame) -> tuple[Spell, ...]:
+    """Spells of a table that :func:`spell_rows` made."""
+    return tuple(
+        Spell(
+            row["asset"],
+            row["ticker"],
+            row["column"],
+            pd.Timestamp(row["first"]),
+            None if pd.isna(row["last"]) else pd.Timestamp(row["last"]),
+            None if np.isnan(row["delisting_return"]) else float(row["delisting_return"]),
+            int(row["line"]),
+            bool(row["named"]),
+        )
+        for row in rows.to_dict("records")
     )
 
 

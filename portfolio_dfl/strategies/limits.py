@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.allocation.limits import Limit
     from portfolio_dfl.config.sections import AllocationConfig
 
-__all__ = ["build_limits", "starting_weights"]
+__all__ = ["build_limits", "require_known", "starting_weights"]
 
 
 def build_limits(allocation: AllocationConfig, tickers: Sequence[str]) -> list[Limit]:
@@ -34,7 +34,7 @@ def build_limits(allocation: AllocationConfig, tickers: Sequence[str]) -> list[L
         return [] if largest is None else _one_largest(largest, len(tickers))
     if largest is not None and section.max_weight is not None:
         raise ConfigError("allocation.max_weight and allocation.limits.max_weight say the same: give one of them")
-    _require_known(section, tickers)
+    require_known(section, tickers)
     found = [*_boxes(section, largest, tickers), *_groups(section, tickers), *_leverage(section, tickers)]
     found += _exposures(section, tickers)
     if section.benchmark is not None:
@@ -228,8 +228,8 @@ def _each(value: float | Mapping[str, float] | None, tickers: Sequence[str], non
     return [none if value is None else float(value)] * len(tickers)
 
 
-def _require_known(section: LimitsConfig, tickers: Sequence[str]) -> None:
-    """Refuse tickers that the prices do not have, all of them at once."""
+def require_known(section: LimitsConfig, tickers: Sequence[str]) -> None:
+    """Raise ConfigError for tickers that the prices do not have, all of them at once."""
     named: dict[str, Iterable[str]] = {
         key: value
         for key in ("min_weight", "max_weight", "max_trade")

@@ -16,6 +16,8 @@ from portfolio_dfl.data.returns import compounded
 from portfolio_dfl.strategies.table import Lane, build_policy
 
 if TYPE_CHECKING:
+    from portfolio_dfl.backtest import Policy
+    from portfolio_dfl.strategies.members import MemberSettings
     from portfolio_dfl.strategies.setting import StrategySetting
     from portfolio_dfl.training.policies import PredictOptimisePolicy
     from portfolio_dfl.training.window import TrainedWindow
@@ -50,6 +52,8 @@ class WalkTask:
         Of the execution, see :func:`~portfolio_dfl.backtest.roll`.
     windows : sequence of TrainedWindow
         Of a trained strategy, one a retraining date.
+    changing : MemberSettings or None
+        Of a universe that changes: who is asked about which assets when, in place of the setting.
     """
 
     setting: StrategySetting
@@ -61,6 +65,7 @@ class WalkTask:
     lag: int = 0
     windows: Sequence[TrainedWindow] = ()
     decisions: pd.DatetimeIndex | None = None
+    changing: MemberSettings | None = None
 
 
 @dataclass(frozen=True)
@@ -87,12 +92,18 @@ class Walk:
 def take_walk(task: WalkTask) -> Walk:
     """Roll one strategy from start to end."""
     from portfolio_dfl.backtest import Decision, roll
+    from portfolio_dfl.backtest.universes import AmongMembers
     from portfolio_dfl.training.policies import PredictOptimisePolicy
     from portfolio_dfl.training.reproducible import reproducible
 
-    policy = build_policy(task.setting, task.lane, task.returns)
-    if isinstance(policy, PredictOptimisePolicy):
-        policy.adopt(task.windows)
+    changing, start = task.changing, task.setting.start if task.changing is None else task.changing.start
+    policy: Policy
+    if changing is None:
+        policy = build_policy(task.setting, task.lane, task.returns)
+        if isinstance(policy, PredictOptimisePolicy):
+            policy.adopt(task.windows)
+    else:
+        policy = changing.policy(task.lane, task.returns, task.windows)
     decisions: list[Decision] = []
     with reproducible(task.lane.seed or 0):
         targets = roll(
@@ -100,19 +111,25 @@ def take_walk(task: WalkTask) -> Walk:
             task.returns,
             start=task.start,
             end=task.end,
-            retrain_every=task.retrain_every,
+            retrain_every=task.retrain_every if changing is None else changing.reviews,
             rebalance="daily" if task.decisions is None else task.decisions,
             lag=task.lag,
-            initial=None if task.setting.start is None else np.array(task.setting.start),
+            initial=None if start is None else np.array(start),
+            members=None if changing is None else changing.members,
+            cash=None if changing is None else task.setting.costs.cash,
             on_decision=decisions.append,
         )
     failures = pd.DataFrame(
         [(made.date, made.failed, made.message) for made in decisions if made.failed],
         columns=["date", "what", "message"],
     )
-    if not isinstance(policy, PredictOptimisePolicy):
-        return Walk(task.lane, targets, failures)
-    return Walk(task.lane, targets, failures, _squared_errors(policy, task.returns))
+    parts = policy.parts if isinstance(policy, AmongMembers) else [(tuple(task.returns), policy)]
+    errors = [
+        _squared_errors(part, task.returns[list(assets)])
+        for assets, part in parts
+        if isinstance(part, PredictOptimisePolicy)
+    ]
+    return Walk(task.lane, targets, failures, pd.concat(errors)) if errors else Walk(task.lane, targets, failures)
 
 
 def window_frame(
@@ -174,7 +191,7 @@ def window_metrics(window: TrainedWindow) -> dict[str, float]:
 
 def _squared_errors(policy: PredictOptimisePolicy, returns: pd.DataFrame) -> pd.Series[float]:
     stage = policy.stage
-    values = returns.to_numpy(dtype=np.float64)
+    values = returns.fillna(0.0).to_numpy(dtype=np.float64)  # of what left, what was held in it earned nothing more
     dates = pd.DatetimeIndex(returns.index)
     errors = {}
     for date, forecast in policy.forecasts.items():

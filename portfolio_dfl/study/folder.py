@@ -35,6 +35,7 @@ from portfolio_dfl.tracking.places import StoreError
 
 if TYPE_CHECKING:
     from portfolio_dfl.data.features import FeatureSet, FeatureTable
+    from portfolio_dfl.data.panel import PricePanel
     from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = ["RunFolder"]
@@ -42,6 +43,7 @@ __all__ = ["RunFolder"]
 _CONFIG, _PRICES, _FLAGS, _WINDOWS = "config.yaml", "prices.parquet", "data_flags.parquet", "windows"
 _NAME, _FACTS, _PREDICTOR = "name.txt", "facts.json", "predictor.txt"
 _SPREADS = "spreads.parquet"  # only where costs have them
+_MEMBERS = "members.parquet"  # only where they change
 _START = (_CONFIG, _PRICES, _FLAGS)
 _PARTS, _POLICIES = "parts", "policies.pkl"
 _LOCK = ".lock"
@@ -82,8 +84,7 @@ class RunFolder:
     def create(
         cls,
         config: StudyConfig,
-        prices: pd.DataFrame,
-        flags: pd.DataFrame,
+        panel: PricePanel,
         *,
         predictor: Path | None = None,
         spreads: pd.DataFrame | None = None,
@@ -96,8 +97,8 @@ class RunFolder:
         Parameters
         ----------
         config : StudyConfig
-        prices, flags : DataFrame
-            Clean prices, and what was found in the data.
+        panel : PricePanel
+            Clean prices, what was found in them, and who is a member when if that changes.
         predictor : Path, optional
             The folder that a predictor of the user's own was imported from.
         spreads : DataFrame, optional
@@ -109,13 +110,18 @@ class RunFolder:
         policies : mapping of str to bytes, optional
             Policies that were given in Python.
         """
+        from portfolio_dfl.data.member_panel import MemberPanel
+        from portfolio_dfl.data.members import spell_rows
+
         root = config.tracking.folder.resolve()
         name = f"{config.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         draft = cls(root / f".{name}.partial")
         draft._write(_CONFIG, config.to_yaml().encode())
         draft._write(_NAME, f"{name}\n".encode())
-        draft._write(_PRICES, parquet_bytes(prices))
-        draft._write(_FLAGS, parquet_bytes(flags))
+        draft._write(_PRICES, parquet_bytes(panel.prices))
+        draft._write(_FLAGS, parquet_bytes(panel.report.to_frame()))
+        if isinstance(panel, MemberPanel):
+            draft._write(_MEMBERS, parquet_bytes(spell_rows(panel.spells)))
         if predictor is not None:
             draft._write(_PREDICTOR, f"{predictor}\n".encode())
         if spreads is not None:
@@ -201,6 +207,25 @@ class RunFolder:
     def prices(self) -> pd.DataFrame:
         """The clean prices the run was started with."""
         return read_parquet(self.path / _PRICES)
+
+    def panel(self) -> PricePanel:
+        """The clean prices the run was started with, and who was a member when if that changed.
+
+        Raises
+        ------
+        TrackingError
+            If the run was started with members and they are gone.
+        """
+        from portfolio_dfl.data.member_panel import MemberPanel
+        from portfolio_dfl.data.members import rows_to_spells
+        from portfolio_dfl.data.panel import PricePanel
+
+        if self.recorded_config().data.members is None:
+            return PricePanel(self.prices())
+        file = self.path / _MEMBERS
+        if not file.is_file():
+            raise TrackingError(f"run {self.name} is not complete: {_MEMBERS} is missing; start the study again")
+        return MemberPanel(self.prices(), spells=rows_to_spells(read_parquet(file)))
 
     def tables(self) -> dict[str, FeatureTable]:
         """The tables of features that the run was started with, by name.
@@ -313,7 +338,7 @@ class RunFolder:
     def _started_with(self) -> list[str]:
         """Names of the files that a run is started with."""
         own = [path for path in sorted(self.parts.rglob("*.py")) if path.is_file()]
-        optional = [self.path / name for name in (_SPREADS, _POLICIES)]
+        optional = [self.path / name for name in (_SPREADS, _MEMBERS, _POLICIES)]
         given = [path for path in (*optional, *own) if path.is_file()]
         return [*_START, *table_files(self.path), *(path.relative_to(self.path).as_posix() for path in given)]
 

@@ -24,8 +24,10 @@ def own_sources(config: StudyConfig, modules: Sequence[str] = ()) -> OwnSources:
     return find_sources([*named, *modules], [] if config.home is None else [config.home])
 
 
-def with_given(config: StudyConfig, policies: Sequence[str], *, prices: bool, spreads: bool) -> StudyConfig:
-    """The configuration of a study with such policies, and with prices or bid–ask spreads in memory.
+def with_given(
+    config: StudyConfig, policies: Sequence[str], *, prices: bool, spreads: bool, members: bool = False
+) -> StudyConfig:
+    """The configuration of a study with such policies, and with prices, bid–ask spreads or members in memory.
 
     Raises
     ------
@@ -43,4 +45,5 @@ def with_given(config: StudyConfig, policies: Sequence[str], *, prices: bool, sp
         named = config.backtest.strategies
         texts.append(f"backtest.strategies={json.dumps([*named, *(name for name in names if name not in named)])}")
     texts += [f"data.source={IN_MEMORY}"] * prices + [f"costs.spreads={IN_MEMORY}"] * spreads
+    texts += [f"data.members={IN_MEMORY}"] * members
     return config.override(texts) if texts else config

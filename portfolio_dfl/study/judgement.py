@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from portfolio_dfl.study.result import StudyResult
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
+    from portfolio_dfl.strategies.setting import StrategySetting
     from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = ["judge"]
@@ -51,6 +52,7 @@ def judge(
     """
     from portfolio_dfl.backtest.costs import cost_levels
     from portfolio_dfl.backtest.evaluation import performance_table
+    from portfolio_dfl.backtest.universes import universe_rows
 
     rate, aversion = plan.evaluation.risk_free_rate, plan.setting.risk_aversion
     own = {column: TakenDown(metric) for column, metric in plan.metrics.items()}
@@ -61,7 +63,7 @@ def judge(
         "own": own,
     }
     earned = plan.returns.loc[: plan.span.last_return]
-    start = plan.setting.start
+    start = plan.start
     books = {walked.lane: plan.ledger.keep(walked.targets, earned, walked.lane.label, start=start) for walked in walks}
     regrets, lost = _regrets(plan, books)
     covariances = _covariances(plan)
@@ -93,16 +95,13 @@ def judge(
         facts=facts,
         folder=folder.path,
         report=folder.path / "report.html",
+        universes=None if plan.changing is None else universe_rows(plan.changing.universes),
     )
 
 
 def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, pd.Series[float]], list[pd.DataFrame]]:
     """Regret by day of every strategy; where hindsight has no answer, none, and why."""
-    from portfolio_dfl.backtest.regret import decision_regret
-
-    setting, returns = plan.setting, plan.returns
-    window = setting.realised_window
-    needed = max(window, setting.stage)
+    returns = plan.returns
     traded = None
     if not plan.every_row:  # days that open with the trade of a decision
         opened = returns.index.get_indexer(plan.span.dates) + 1 + plan.ledger.lag
@@ -111,48 +110,80 @@ def _regrets(plan: StudyPlan, books: Mapping[Lane, Ledger]) -> tuple[dict[Lane, 
     found: dict[Lane, pd.Series[float]] = {}
     lost = []
     for lane, book in books.items():
-        found[lane] = none
-        first = book.daily.index[0] if traded is None else traded[0]
-        if returns.index.searchsorted(first) + needed > len(returns):
-            continue  # too short to know any realised covariance
-        try:
-            table = decision_regret(
-                book,
-                returns,
-                risk_aversion=setting.risk_aversion,
-                turnover_limit=setting.first_turnover_limit,
-                limits=setting.limits,
-                realised=setting.realised(),
-                solver=setting.solver,
-                stage=setting.stage,
-                decisions=traded,
-            )
-        except AllocationError as error:  # takes nothing from the strategy
-            row = {
-                "date": [pd.NaT],
-                "what": ["regret"],
-                "message": [str(error)],
-                "strategy": [lane.label],
-                "held": [""],
-            }
-            lost.append(pd.DataFrame(row))
-        else:
-            found[lane] = table["regret"]
+        parts = []
+        for setting, part, earned in _by_universe(plan, book):
+            days = part.daily.index if traded is None else part.daily.index.intersection(traded)
+            needed = max(setting.realised_window, setting.stage)
+            if len(days) == 0 or returns.index.searchsorted(days[0]) + needed > len(returns):
+                continue  # too short to know any realised covariance
+            try:
+                parts.append(_regret(setting, part, earned, traded))
+            except AllocationError as error:  # takes nothing from the strategy
+                row = {
+                    "date": [pd.NaT],
+                    "what": ["regret"],
+                    "message": [str(error)],
+                    "strategy": [lane.label],
+                    "held": [""],
+                }
+                lost.append(pd.DataFrame(row))
+        found[lane] = pd.concat(parts) if parts else none
     return found, lost
+
+
+def _regret(
+    setting: StrategySetting, book: Ledger, returns: pd.DataFrame, traded: pd.DatetimeIndex | None
+) -> pd.Series[float]:
+    from portfolio_dfl.backtest.regret import decision_regret
+
+    return decision_regret(
+        book,
+        returns,
+        risk_aversion=setting.risk_aversion,
+        turnover_limit=setting.first_turnover_limit,
+        limits=setting.limits,
+        realised=setting.realised(),
+        solver=setting.solver,
+        stage=setting.stage,
+        decisions=traded,
+    )["regret"]
+
+
+def _by_universe(plan: StudyPlan, book: Ledger) -> Iterator[tuple[StrategySetting, Ledger, pd.DataFrame]]:
+    """The books as long as a universe lasts, of its assets alone, with its setting and all returns of these."""
+    from portfolio_dfl.backtest.universes import books_of
+
+    if plan.changing is None:
+        yield plan.setting, book, plan.returns
+        return
+    earned = plan.panel.earned
+    for universe, part in books_of(book, plan.changing.universes, plan.changing.members):
+        yield plan.changing.settings[universe.assets], part, earned[list(universe.assets)]
 
 
 def _covariances(plan: StudyPlan) -> pd.DataFrame:
     """Shrinkage and ridge that the covariance of every decision date really received."""
+    if plan.changing is None:
+        return _received(plan.setting, plan.returns, plan.span.dates)
+    found = []
+    for universe, until in plan.changing.spans():
+        dates = plan.span.dates[(plan.span.dates >= universe.since) & (plan.span.dates < until)]
+        returns = universe.history(plan.returns.loc[: dates[-1]])
+        found.append(_received(plan.changing.settings[universe.assets], returns, dates))
+    return pd.concat(found)
+
+
+def _received(setting: StrategySetting, returns: pd.DataFrame, dates: pd.DatetimeIndex) -> pd.DataFrame:
     from portfolio_dfl.risk import covariance_pieces
     from portfolio_dfl.risk.factor_path import in_parts
 
-    estimator, dates = plan.setting.covariance, plan.span.dates
-    if in_parts(estimator, plan.returns.shape[1]):  # what is drawn together there is no covariance
+    estimator = setting.covariance
+    if in_parts(estimator, returns.shape[1]):  # what is drawn together there is no covariance
         return pd.DataFrame({"shrinkage": 0.0, "ridge": 0.0}, index=dates)
     used = pd.concat(
         [
             pd.DataFrame({"shrinkage": piece.shrinkage, "ridge": piece.ridge}, index=piece.dates)
-            for piece in covariance_pieces(plan.returns, estimator, dates)
+            for piece in covariance_pieces(returns, estimator, dates)
         ]
     )
     return used.loc[used.index.intersection(dates)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
     from portfolio_dfl.config.sections import AllocationConfig
 
-__all__ = ["limit_remarks"]
+__all__ = ["Limited", "limit_remarks"]
 
 # What a decision may be off by.
 _TOLERANCE = 1e-8
@@ -27,11 +28,26 @@ _TOLERANCE = 1e-8
 _MOST_SHOWN = 8
 
 
+@dataclass(frozen=True)
+class Limited:
+    """Books under limits of weights.
+
+    Attributes
+    ----------
+    allocation : AllocationConfig
+    tickers : sequence of str
+        The assets.
+    ledgers : mapping of label to Ledger
+    """
+
+    allocation: AllocationConfig
+    tickers: Sequence[str]
+    ledgers: Mapping[str, Ledger]
+
+
 def limit_remarks(
-    allocation: AllocationConfig,
+    parts: Sequence[Limited],
     lanes: Sequence[Lane],
-    ledgers: Mapping[str, Ledger],
-    tickers: Sequence[str],
     covariances: Callable[[pd.Timestamp], NDArray[np.float64] | None],
 ) -> list[str]:
     """Where studies with limits by ticker start, if not from equal weights, and who breaks which limit, and how far.
@@ -42,54 +58,67 @@ def limit_remarks(
 
     Parameters
     ----------
-    allocation : AllocationConfig
+    parts : sequence of Limited
+        The books of the study; where its universe changes, one for each after the other.
     lanes : sequence of Lane
-    ledgers : mapping of label to Ledger
-    tickers : sequence of str
-        The assets.
     covariances : callable
         The covariance [N, N] of a stage that was known before a day, or None; asked where a tracking error is limited.
     """
-    from portfolio_dfl.allocation.compliance import violations
-    from portfolio_dfl.allocation.limits import Limits
-
-    if allocation.limits == LimitsConfig():
+    if parts[0].allocation.limits == LimitsConfig():
         return []
-    limits = build_limits(allocation, tickers)
-    found = []
-    start = starting_weights(allocation, limits, tickers)
-    if start is not None:
-        weights = pd.Series(start, index=list(tickers))
-        largest = weights[weights.abs() > 5e-4].nlargest(_MOST_SHOWN)
-        listed = ", ".join(f"{ticker} {weight:.1%}" for ticker, weight in largest.items())
-        rest = int((weights.abs() > 5e-4).sum()) - len(largest)
-        found.append(
-            "allocation.repair: every strategy and training starts from the nearest weights within the limits, "
-            f"{listed}{f' and {rest} more' if rest else ''}."
-        )
-    collected = Limits.collect(len(tickers), limits, tickers)
+    found = _start(parts[0])
     for lane in lanes:
-        book = ledgers[lane.label]
-        days = book.weights.index if lane.never_trades else book.daily.index[book.daily["orders"] > 0]
-        held = book.weights.loc[days, list(tickers)].to_numpy(dtype=np.float64)
-        trades = book.trades.loc[days, list(tickers)].to_numpy(dtype=np.float64)
-        if not len(days):
-            continue
-        # A trade that was carried out a day late was limited when it was decided, from other weights.
-        before = None if lane.never_trades or book.lag else held - trades
-        broken = violations(collected, held, before, turnover_limit=allocation.first_turnover_limit)
-        if collected.tracking_error is not None and not book.lag:
-            broken |= _tracking(collected, held, (covariances(day) for day in days))
-        worst = {label: float(amount.max()) for label, amount in broken.items() if amount.max() > _TOLERANCE}
+        worst: dict[str, tuple[float, pd.Timestamp]] = {}
+        for part in parts:
+            for label, (amount, date) in _broken(part, lane, covariances).items():
+                if amount > worst.get(label, (_TOLERANCE, date))[0]:
+                    worst[label] = amount, date
         if worst:
-            label = max(worst, key=lambda name: worst[name])
-            date = days[int(broken[label].argmax())]
+            label = max(worst, key=lambda name: worst[name][0])
+            amount, date = worst[label]
             others = f", and {counted(len(worst) - 1, 'more limit')} by less" if len(worst) > 1 else ""
             found.append(
-                f"{lane.label} does not keep to allocation.limits: it breaks {label} by up to {worst[label]:.2g}, on "
+                f"{lane.label} does not keep to allocation.limits: it breaks {label} by up to {amount:.2g}, on "
                 f"{date:%Y-%m-%d}{others}."
             )
     return found
+
+
+def _start(part: Limited) -> list[str]:
+    """Where a study starts that does not start from equal weights."""
+    start = starting_weights(part.allocation, build_limits(part.allocation, part.tickers), part.tickers)
+    if start is None:
+        return []
+    weights = pd.Series(start, index=list(part.tickers))
+    largest = weights[weights.abs() > 5e-4].nlargest(_MOST_SHOWN)
+    listed = ", ".join(f"{ticker} {weight:.1%}" for ticker, weight in largest.items())
+    rest = int((weights.abs() > 5e-4).sum()) - len(largest)
+    return [
+        "allocation.repair: every strategy and training starts from the nearest weights within the limits, "
+        f"{listed}{f' and {rest} more' if rest else ''}."
+    ]
+
+
+def _broken(
+    part: Limited, lane: Lane, covariances: Callable[[pd.Timestamp], NDArray[np.float64] | None]
+) -> dict[str, tuple[float, pd.Timestamp]]:
+    """By how much a strategy broke each limit, and the day on which it was most."""
+    from portfolio_dfl.allocation.compliance import violations
+    from portfolio_dfl.allocation.limits import Limits
+
+    allocation, tickers, book = part.allocation, list(part.tickers), part.ledgers[lane.label]
+    collected = Limits.collect(len(tickers), build_limits(allocation, tickers), tickers)
+    days = book.weights.index if lane.never_trades else book.daily.index[book.daily["orders"] > 0]
+    held = book.weights.loc[days, tickers].to_numpy(dtype=np.float64)
+    trades = book.trades.loc[days, tickers].to_numpy(dtype=np.float64)
+    if not len(days):
+        return {}
+    # A trade that was carried out a day late was limited when it was decided, from other weights.
+    before = None if lane.never_trades or book.lag else held - trades
+    broken = violations(collected, held, before, turnover_limit=allocation.first_turnover_limit)
+    if collected.tracking_error is not None and not book.lag:
+        broken |= _tracking(collected, held, (covariances(day) for day in days))
+    return {label: (float(amount.max()), days[int(amount.argmax())]) for label, amount in broken.items()}
 
 
 def _tracking(

@@ -30,7 +30,7 @@ def located(config: StudyConfig) -> StudyConfig:
     from portfolio_dfl.data.sources import locate_source
 
     folder, source, uri = config.tracking.folder, config.data.source, config.tracking.uri
-    spreads = config.costs.spreads
+    spreads, members = config.costs.spreads, config.data.members
     try:
         os.fsencode(os.path.join(folder, config.name, config.tracking.experiment or ""))
     except UnicodeEncodeError as error:
@@ -45,6 +45,7 @@ def located(config: StudyConfig) -> StudyConfig:
         source=source if place is None else os.fspath(_absolute(place)),
         uri=uri if uri is None else _absolute_uri(uri),
         spreads=spreads if spreads in (None, IN_MEMORY) else os.fspath(_absolute(Path(spreads))),
+        members=members if members in (None, IN_MEMORY) else os.fspath(_absolute(Path(members))),
         features={
             name: None if section.source is None else os.fspath(_absolute(Path(section.source)))
             for name, section in config.features.items()
@@ -75,6 +76,7 @@ def at_home(config: StudyConfig, folder: Path, run: str | None = None) -> StudyC
         source=_found(config.data.source, recorded, folder),
         uri=config.tracking.uri,
         spreads=None if config.costs.spreads is None else _found(config.costs.spreads, recorded, folder),
+        members=None if config.data.members is None else _found(config.data.members, recorded, folder),
         features={
             name: None if section.source is None else _found(section.source, recorded, folder)
             for name, section in config.features.items()
@@ -108,12 +110,13 @@ def _changed(
     source: str,
     uri: str | None,
     spreads: str | None,
+    members: str | None,
     features: Mapping[str, str | None],
 ) -> StudyConfig:
     return config.model_copy(
         update={
             "tracking": config.tracking.model_copy(update={"folder": folder, "uri": uri}),
-            "data": config.data.model_copy(update={"source": source}),
+            "data": config.data.model_copy(update={"source": source, "members": members}),
             "costs": config.costs.model_copy(update={"spreads": spreads}),
             "features": {
                 name: section.model_copy(update={"source": features[name]}) for name, section in config.features.items()

@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.data.member_panel import MemberPanel
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution.own_sources import OwnSources
 from portfolio_dfl.strategies.features import Tables, build_features, with_tables
-from portfolio_dfl.strategies.setting import StrategySetting, resolve_setting
+from portfolio_dfl.strategies.members import MemberSettings, resolve_members
+from portfolio_dfl.strategies.setting import StrategySetting, build_costs, resolve_setting
 from portfolio_dfl.strategies.table import TABLE, Lane, build_policy, build_trained_policy, lanes
 from portfolio_dfl.study.metrics import build_metrics, try_metrics
 from portfolio_dfl.study.replicates import find_replicates
@@ -37,11 +39,12 @@ class LedgerRule:
 
     costs: Costs
     lag: Literal[0, 1]
+    members: pd.DataFrame | None = None
 
     @classmethod
-    def of(cls, config: StudyConfig, costs: Costs) -> LedgerRule:
-        """The rule of a configuration."""
-        return cls(costs, config.backtest.lag)
+    def of(cls, config: StudyConfig, costs: Costs, members: pd.DataFrame | None = None) -> LedgerRule:
+        """The rule of a configuration; of a universe that changes with its members."""
+        return cls(costs, config.backtest.lag, members)
 
     def keep(
         self,
@@ -55,7 +58,9 @@ class LedgerRule:
         from portfolio_dfl.backtest import run_ledger
 
         opened = None if start is None else np.array(start)
-        return run_ledger(targets, returns, costs=self.costs, lag=self.lag, initial=opened, name=name)
+        return run_ledger(
+            targets, returns, costs=self.costs, lag=self.lag, initial=opened, members=self.members, name=name
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +75,9 @@ class StudyPlan:
     span : Span
     lanes : sequence of Lane
     setting : StrategySetting
-        What the strategies are built from.
+        What the strategies are built from; of a universe that changes, those of the first.
     policies : mapping of Lane to PredictOptimisePolicy
-        The trained strategies, not yet trained: what the tasks of their windows are made with.
+        The trained strategies, not yet trained: what the tasks of their windows are made with, see :meth:`planner`.
     retrain_every : int
         Decision dates from one retraining to the next.
     ledger : LedgerRule
@@ -87,6 +92,8 @@ class StudyPlan:
         For every lane whose seed changes nothing, the lane of its strategy whose windows and walk are its own too.
     metrics : mapping of str to OwnMetric
         Of the user's own, by the columns that they fill.
+    changing : MemberSettings or None
+        The universes of a study whose members change.
     """
 
     config: StudyConfig
@@ -103,6 +110,29 @@ class StudyPlan:
     sources: OwnSources = field(default_factory=lambda: OwnSources({}, {}))
     originals: Mapping[Lane, Lane] = field(default_factory=dict)
     metrics: Mapping[str, OwnMetric] = field(default_factory=dict)
+    changing: MemberSettings | None = None
+
+    @property
+    def retrainings(self) -> pd.DatetimeIndex:
+        """Dates on which strategies learn."""
+        from portfolio_dfl.training.walk_forward import retraining_dates
+
+        return retraining_dates(self.span.dates, self.retrain_every) if self.changing is None else self.changing.reviews
+
+    @property
+    def start(self) -> tuple[float, ...] | None:
+        """Weights [N] that walks and books start from; None for equal ones."""
+        return self.setting.start if self.changing is None else self.changing.start
+
+    def planner(self, lane: Lane, date: pd.Timestamp) -> tuple[PredictOptimisePolicy, pd.DataFrame]:
+        """What the task of a window of that date is made with: a policy and the history that it learns from."""
+        if self.changing is None:
+            return self.policies[lane], self.returns.loc[:date]
+        universe = self.changing.at(date)
+        history = universe.history(self.returns.loc[:date])
+        if universe.assets == self.setting.assets:
+            return self.policies[lane], history
+        return build_trained_policy(self.changing.settings[universe.assets], lane), history
 
     @property
     def every_row(self) -> bool:
@@ -162,17 +192,40 @@ def resolve_plan(
     span = decision_span(config, returns, features)
     spreads = load_spreads(config, panel.tickers) if spreads is None else spreads
     yearly = periods_per_year(config, returns)
-    setting = resolve_setting(
-        config, list(panel.tickers), trained=trained, spreads=spreads, features=features, periods_per_year=yearly
-    )
-    _require_spreads(config, setting, returns, span, trained=trained)
-    setting = replace(setting, given_policies=dict(given or {}))
+    changing = None
+    if isinstance(panel, MemberPanel):
+        if config.training.warm_start:
+            raise ConfigError("training.warm_start goes on from other assets where data.members change: leave out one")
+        changing = resolve_members(
+            config,
+            panel,
+            span.dates,
+            needed=first_decision(config, features),
+            trained=trained,
+            spreads=spreads,
+            features=features,
+            periods_per_year=yearly,
+            given=given or {},
+        )
+        setting, first = changing.settings[changing.universes[0].assets], changing.universes[0].history(returns)
+        costs = build_costs(config, spreads, yearly)
+        costs.check(panel.tickers)
+    else:
+        setting = resolve_setting(
+            config, list(panel.tickers), trained=trained, spreads=spreads, features=features, periods_per_year=yearly
+        )
+        _require_spreads(config, setting, returns, span, trained=trained)
+        setting, first = replace(setting, given_policies=dict(given or {})), returns
+        costs = setting.costs
     _try_own_strategies(config, setting, paths)
     policies = {lane: build_trained_policy(setting, lane) for lane in paths if lane.trained}
-    _require_features(policies, returns.loc[: span.dates[0]], returns.loc[: span.dates[-1]])
-    try_own_losses(policies, returns.loc[: span.dates[0]])
-    rule, metrics = LedgerRule.of(config, setting.costs), build_metrics(config)
-    try_metrics(metrics, lambda: _held(rule, setting, returns.loc[: span.last_return], span))
+    if changing is None:
+        _require_features(policies, returns.loc[: span.dates[0]], returns.loc[: span.dates[-1]])
+    first = first.loc[: span.dates[0]]
+    try_own_losses(policies, first)
+    rule, metrics = LedgerRule.of(config, costs, None if changing is None else changing.members), build_metrics(config)
+    start = setting.start if changing is None else changing.start
+    try_metrics(metrics, lambda: _held(rule, start, returns.loc[: span.last_return], span))
     return StudyPlan(
         config=config,
         panel=panel,
@@ -186,16 +239,18 @@ def resolve_plan(
         periods_per_year=yearly,
         execution=config.execution if execution is None else execution,
         sources=sources or OwnSources({}, {}),
-        originals=find_replicates(policies, returns.loc[: span.dates[0]]),
+        originals=find_replicates(policies, first),
         metrics=metrics,
+        changing=changing,
     )
 
 
-def _held(rule: LedgerRule, setting: StrategySetting, returns: pd.DataFrame, span: Span) -> Ledger:
+def _held(rule: LedgerRule, start: Sequence[float] | None, returns: pd.DataFrame, span: Span) -> Ledger:
     """The books of what a study starts with, bought at its first decision and held."""
-    start = np.full(setting.n_assets, 1.0 / setting.n_assets) if setting.start is None else np.array(setting.start)
-    bought = pd.DataFrame([start], index=span.dates[:1], columns=returns.columns)
-    return rule.keep(bought, returns, "what is bought and held", start=setting.start)
+    n_assets = returns.shape[1]
+    weights = np.full(n_assets, 1.0 / n_assets) if start is None else np.array(start)
+    bought = pd.DataFrame([weights], index=span.dates[:1], columns=returns.columns)
+    return rule.keep(bought, returns, "what is bought and held", start=start)
 
 
 def _require_features(policies: Mapping[Lane, PredictOptimisePolicy], first: pd.DataFrame, last: pd.DataFrame) -> None:

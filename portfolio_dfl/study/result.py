@@ -15,19 +15,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from portfolio_dfl.config.limits import LimitsConfig
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.report.gallery import Gallery
 from portfolio_dfl.report.looks import looks_of
 from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
 from portfolio_dfl.strategies.cash import cash_remark
+from portfolio_dfl.strategies.members import among
 from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.frames import Frames
 from portfolio_dfl.study.frequency import frequency_remark
 from portfolio_dfl.study.health import gradient_remarks
-from portfolio_dfl.study.obedience import limit_remarks
+from portfolio_dfl.study.obedience import Limited, limit_remarks
 from portfolio_dfl.study.replicates import replicate_remarks
+from portfolio_dfl.study.universe import universe_remark
 from portfolio_dfl.tracking.mlflow_store import moved_along, recorded_at
 from portfolio_dfl.wording import counted
 from portfolio_dfl.wording.periods import period_noun
@@ -75,6 +78,8 @@ class StudyResult:
         Where the result comes from: data, commit, versions.
     folder, report : Path
         The run's folder and its page.
+    universes : DataFrame or None
+        Where members change: ``since`` when which ``asset`` was ``chosen`` or waited for a history, which ``begins``.
     """
 
     config: StudyConfig
@@ -92,6 +97,7 @@ class StudyResult:
     facts: Mapping[str, str]
     folder: Path
     report: Path
+    universes: pd.DataFrame | None = None
 
     @property
     def store(self) -> str:
@@ -130,13 +136,11 @@ class StudyResult:
     @cached_property
     def returns(self) -> pd.DataFrame | None:
         """Simple returns of the assets on the days of the ledgers; None where the run's prices are gone."""
-        from portfolio_dfl.data.panel import PricePanel
-
         try:
-            prices = RunFolder(self.folder).prices()
+            panel = RunFolder(self.folder).panel()
         except (TrackingError, OSError):
             return None
-        return PricePanel(prices).returns.reindex(next(iter(self.ledgers.values())).daily.index)
+        return panel.earned.reindex(next(iter(self.ledgers.values())).daily.index)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -207,8 +211,8 @@ class StudyResult:
             found.append(cash_remark(self.config))
         if self.limits_note:
             found.append(self.limits_note)
-        assets = list(next(iter(self.ledgers.values())).trades.columns)
-        found += limit_remarks(self.config.allocation, self.lanes, self.ledgers, assets, self._covariances)
+        found += limit_remarks(self._limited, self.lanes, self._covariances)
+        found += [] if self.universes is None else [universe_remark(self.universes, self.config)]
         days = next(iter(self.ledgers.values())).daily.index
         remark = frequency_remark(self.config, days, self.covariances.index, self.period)
         found += [remark] if remark else []
@@ -229,14 +233,36 @@ class StudyResult:
             found.append(f"A metric of {lost['strategy']} could not be computed: {lost['message']}.")
         return found
 
+    @property
+    def _limited(self) -> list[Limited]:
+        """The books with their limits, of each universe where members change."""
+        from portfolio_dfl.backtest.universes import books_of, rows_to_universes
+        from portfolio_dfl.data.member_panel import MemberPanel
+
+        assets = list(next(iter(self.ledgers.values())).trades.columns)
+        if self.universes is None or self.config.allocation.limits == LimitsConfig():
+            return [Limited(self.config.allocation, assets, self.ledgers)]
+        panel = RunFolder(self.folder).panel()
+        assert isinstance(panel, MemberPanel)
+        found = rows_to_universes(self.universes)
+        parts: list[dict[str, Ledger]] = [{} for _ in found]
+        for label, book in self.ledgers.items():
+            for part, (_, mine) in zip(parts, books_of(book, found, panel.members), strict=True):
+                part[label] = mine
+        return [
+            Limited(among(self.config, universe.assets).allocation, universe.assets, part)
+            for universe, part in zip(found, parts, strict=True)
+        ]
+
     @cached_property
     def _covariances(self) -> Callable[[pd.Timestamp], NDArray[np.float64] | None]:
         """Covariance of a stage that plans saw on the day before, by the day that opens with their trades."""
-        from portfolio_dfl.data.panel import PricePanel
         from portfolio_dfl.strategies.setting import build_estimator
 
+        if self.universes is not None:  # one for each, which are not kept apart here
+            return lambda date: None
         try:
-            returns = PricePanel(RunFolder(self.folder).prices()).returns
+            returns = RunFolder(self.folder).panel().returns
         except (TrackingError, OSError):
             return lambda date: None
         estimate = build_estimator(self.config, list(returns.columns))
@@ -285,6 +311,8 @@ class StudyResult:
             "failures": self.failures,
             "data_flags": self.flags,
         }
+        if self.universes is not None:
+            tables["universes"] = self.universes
         if self.comparison is not None:
             tables["comparison"] = self.comparison.reset_index()
         return tables
@@ -436,6 +464,7 @@ def load_result(run: str | os.PathLike[str], *, root: str | os.PathLike[str] = "
         facts=facts,
         folder=folder.path,
         report=folder.path / "report.html",
+        universes=folder.read_frame("tables/universes") if config.data.members is not None else None,
     )
 
 

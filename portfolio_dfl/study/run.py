@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from portfolio_dfl.config.study import StudyConfig, StudyLike
-from portfolio_dfl.data.panel import PricePanel
 from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.execution.fan_out import connected
 from portfolio_dfl.execution.interruption import closed_on_signal
@@ -78,6 +77,7 @@ def run_study(
     prices: pd.DataFrame | None = None,
     features: Features | None = None,
     spreads: pd.DataFrame | None = None,
+    members: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **sections: Any,
@@ -98,6 +98,9 @@ def run_study(
         ``{"momentum": {"builtin": "momentum"}}``.
     spreads : DataFrame, optional
         Bid–ask spreads by date, a column a ticker, in place of ``costs.spreads``; kept with the run.
+    members : DataFrame, optional
+        Who is a member when, in place of ``data.members``: a row a time of membership, with the columns ``ticker``,
+        ``from``, ``to`` and as far as wanted ``delisting_return`` and ``column``; kept with the run.
     strategies : mapping of str to policy, optional
         Policies of your own beside the strategies of the configuration, each under the name that it has in tables: an
         object with ``decide(history, held)`` and optionally ``fit(history)``, see :class:`~portfolio_dfl.Policy`, or
@@ -113,7 +116,7 @@ def run_study(
         If the prices, the span or a setting cannot be used; nothing is trained or written then.
     """
     study, tables = split_features(config, features, sections)
-    plan = _prepared(study, prices, strategies, tables, spreads)
+    plan = _prepared(study, prices, strategies, tables, spreads, members)
     return _complete(plan, _begin(plan), progress)
 
 
@@ -123,6 +126,7 @@ def train_study(
     prices: pd.DataFrame | None = None,
     features: Features | None = None,
     spreads: pd.DataFrame | None = None,
+    members: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **sections: Any,
@@ -132,7 +136,7 @@ def train_study(
     Parameters and errors as :func:`run_study`.
     """
     study, tables = split_features(config, features, sections)
-    plan = _prepared(study, prices, strategies, tables, spreads)
+    plan = _prepared(study, prices, strategies, tables, spreads, members)
     folder, execution = _begin(plan), plan.execution
     with _tracked(plan, folder) as (_, _, children), connected(execution.backend, execution.address):
         windows = train(plan, folder, children, progress or _silent)
@@ -145,6 +149,7 @@ def compare_study(
     prices: pd.DataFrame | None = None,
     features: Features | None = None,
     spreads: pd.DataFrame | None = None,
+    members: pd.DataFrame | None = None,
     strategies: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **sections: Any,
@@ -158,7 +163,15 @@ def compare_study(
     compared = [name for name, entry in TABLE.items() if entry.compared or name in named]
     every = [*compared, *(name for name in named if name not in TABLE)]
     changed = study.override([f"backtest.strategies={json.dumps(every)}"])
-    return run_study(changed, prices=prices, features=tables, spreads=spreads, strategies=strategies, progress=progress)
+    return run_study(
+        changed,
+        prices=prices,
+        features=tables,
+        spreads=spreads,
+        members=members,
+        strategies=strategies,
+        progress=progress,
+    )
 
 
 def resume_study(
@@ -200,7 +213,7 @@ def resume_study(
     with folder.importing():
         plan = resolve_plan(
             recorded,
-            PricePanel(folder.prices()),
+            folder.panel(),
             spreads=folder.spreads(),
             tables=folder.tables(),
             execution=config.execution,
@@ -216,12 +229,14 @@ def _prepared(
     strategies: Mapping[str, Any] | None,
     features: Tables | None,
     spreads: pd.DataFrame | None,
+    members: pd.DataFrame | None,
 ) -> StudyPlan:
     """The plan of a study that begins here, with what it is given in Python beside its configuration."""
     given = freeze_policies(strategies or {})
-    config = located(with_given(config, list(given), prices=prices is not None, spreads=spreads is not None))
+    in_memory = {"prices": prices is not None, "spreads": spreads is not None, "members": members is not None}
+    config = located(with_given(config, list(given), **in_memory))
     sources = own_sources(config, modules_of(strategies or {}))
-    panel = load_panel(config, prices)
+    panel = load_panel(config, prices, members)
     table = None if spreads is None else load_spreads(config, panel.tickers, spreads)
     return resolve_plan(config, panel, spreads=table, tables=features, sources=sources, given=given)
 
@@ -234,8 +249,7 @@ def _begin(plan: StudyPlan) -> RunFolder:
     predictor = import_folder(plan.config.forecasting.predictor) if plan.policies else None
     return RunFolder.create(
         plan.config,
-        plan.panel.prices,
-        plan.panel.report.to_frame(),
+        plan.panel,
         predictor=predictor,
         spreads=plan.setting.costs.spreads,
         features=plan.features,
@@ -252,7 +266,7 @@ def _complete(plan: StudyPlan, folder: RunFolder, progress: Progress | None) -> 
             windows = train(plan, folder, children, show)
             walks = walk(plan, windows, show)
         result = evaluate(plan, folder, windows, walks, facts, parent)
-        record(result, folder, windows, children, parent, time.perf_counter() - begin, plan.features)
+        record(result, folder, windows, children, parent, time.perf_counter() - begin, plan.features, plan.changing)
     return result
 
 

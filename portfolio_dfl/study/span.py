@@ -19,6 +19,8 @@ from portfolio_dfl.wording import counted
 if TYPE_CHECKING:
     from portfolio_dfl.backtest.rebalancing import Rebalancing
     from portfolio_dfl.data.features import FeatureSet
+    from portfolio_dfl.data.member_panel import MemberPanel
+    from portfolio_dfl.data.members import Spell
     from portfolio_dfl.data.panel import PricePanel
 
 __all__ = ["Span", "decision_span", "first_decision", "load_panel", "load_spreads", "rebalancing_of"]
@@ -41,8 +43,10 @@ class Span:
     last_return: pd.Timestamp
 
 
-def load_panel(config: StudyConfig, prices: pd.DataFrame | None = None) -> PricePanel:
-    """The clean prices that a configuration names; or these, cleaned as it says.
+def load_panel(
+    config: StudyConfig, prices: pd.DataFrame | None = None, members: pd.DataFrame | None = None
+) -> PricePanel:
+    """The clean prices that a configuration names; or these, cleaned as it says; of these members, or those it names.
 
     Raises
     ------
@@ -53,13 +57,17 @@ def load_panel(config: StudyConfig, prices: pd.DataFrame | None = None) -> Price
     from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
 
     section = config.data
+    spells = _spells(config, members)
+    columns = section.tickers if spells is None else list(dict.fromkeys(spell.column for spell in spells))
     source: PriceSource
     if prices is None:
-        source = open_source(section.source, tickers=section.tickers, start=section.start, end=section.end)
+        source = open_source(section.source, tickers=columns, start=section.start, end=section.end)
     elif isinstance(prices, pd.DataFrame):
         source = FrameSource(prices)
     else:
         raise DataError(f"prices must be a DataFrame, not a {type(prices).__name__}; a file is named by data.source")
+    if spells is not None:
+        return _changing(config, source.load(), spells)
     panel = build_panel(
         source.load(),
         tickers=section.tickers,
@@ -71,6 +79,39 @@ def load_panel(config: StudyConfig, prices: pd.DataFrame | None = None) -> Price
     if len(panel.tickers) < 2:
         raise DataError(f"a portfolio needs at least two assets; {section.source} has {', '.join(panel.tickers)}")
     return panel if known_cash(config) is None else PricePanel(with_cash(config, panel.prices), panel.report)
+
+
+def _spells(config: StudyConfig, given: pd.DataFrame | None) -> Sequence[Spell] | None:
+    """Who is a member when, as given or as the configuration's file says; None where all are always."""
+    from portfolio_dfl.data.members import read_members
+
+    source = config.data.members if given is None else given
+    if isinstance(source, str) and source == IN_MEMORY:
+        raise DataError(f"data.members is {IN_MEMORY}: they were given in Python; give them again, or name a file")
+    return None if source is None else read_members(source)
+
+
+def _changing(config: StudyConfig, raw: pd.DataFrame, spells: Sequence[Spell]) -> MemberPanel:
+    """The clean prices of those who are members at some time, and of cash that the study makes, which always is."""
+    from portfolio_dfl.data.member_panel import MemberPanel, build_member_panel
+    from portfolio_dfl.data.members import Spell
+
+    section, cash = config.data, known_cash(config)
+    panel = build_member_panel(
+        raw,
+        spells,
+        name=str(section.members),
+        start=section.start,
+        end=section.end,
+        calendar=section.calendar,
+        policies=section.policies,
+    )
+    if len(panel.tickers) < 2:
+        raise DataError(f"a portfolio needs at least two assets; {section.members} has {', '.join(panel.tickers)}")
+    if cash is None:
+        return panel
+    always = Spell(cash, cash, cash, panel.prices.index[0], None, None, 0, named=True)
+    return MemberPanel(with_cash(config, panel.prices), panel.report, (*panel.spells, always))
 
 
 def load_spreads(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.execution.fan_out import fan_out
+from portfolio_dfl.strategies.members import MemberSettings, among
 from portfolio_dfl.strategies.saved import save_strategy
 from portfolio_dfl.strategies.table import Lane
 from portfolio_dfl.strategies.walk import JUDGED_LATER, Walk, WalkTask, take_walk, window_metrics
@@ -19,7 +20,6 @@ from portfolio_dfl.study.page import write_study_report
 from portfolio_dfl.study.plan import StudyPlan
 from portfolio_dfl.study.result import StudyResult
 from portfolio_dfl.tracking.mlflow_store import TrackedRun
-from portfolio_dfl.training.walk_forward import retraining_dates
 
 if TYPE_CHECKING:
     from portfolio_dfl.data.features import FeatureSet
@@ -43,7 +43,7 @@ def train(plan: StudyPlan, folder: RunFolder, children: Mapping[Lane, TrackedRun
 
     planners, trained = plan.policies, list(plan.policies)
     one_after_another = any(planner.warm_start for planner in planners.values())
-    dates = retraining_dates(plan.span.dates, plan.retrain_every)
+    dates = plan.retrainings
     finished = folder.load_windows()
     logged = {lane: children[lane].logged_steps("seconds") for lane in trained}
     outcome: dict[tuple[Lane, int], TrainedWindow] = {}
@@ -62,7 +62,8 @@ def train(plan: StudyPlan, folder: RunFolder, children: Mapping[Lane, TrackedRun
     numbered = list(enumerate(dates))
     for together in [[pair] for pair in numbered] if one_after_another else [numbered]:
         places = [(lane, number) for number, _ in together for lane in trained]
-        tasks = {(lane, number): planners[lane].task(plan.returns.loc[: dates[number]]) for lane, number in places}
+        made = {(lane, number): plan.planner(lane, dates[number]) for lane, number in places}
+        tasks = {place: planner.task(history) for place, (planner, history) in made.items()}
         keys = {place: task.key for place, task in tasks.items()}
         outcome |= {place: finished[key] for place, key in keys.items() if key in finished}
         missing = [place for place in places if place not in outcome and place[0] not in plan.originals]
@@ -96,6 +97,7 @@ def walk(plan: StudyPlan, windows: Windows, show: Progress) -> list[Walk]:
             lag=plan.ledger.lag,
             windows=windows.get(lane, []),
             decisions=None if plan.every_row else plan.span.dates,
+            changing=plan.changing,
         )
         for lane in plan.lanes
         if lane not in plan.originals
@@ -130,6 +132,7 @@ def record(
     parent: TrackedRun,
     seconds: float,
     features: FeatureSet | None = None,
+    changing: MemberSettings | None = None,
 ) -> None:
     """Put metrics, artifacts and models into MLflow and the run folder."""
     names, sheet = [str(column) for column in result.metrics.columns], result.frames.tear_sheet()
@@ -151,8 +154,7 @@ def record(
             numbers_at = {n: {name: values[n] for name, values in columns.items()} for n in range(len(mine))}
             run.log_series(numbers_at)
             run.set_tags({"failed_windows": int((mine["failed"] != "").sum())})
-            tickers = list(book.trades.columns)
-            _record_model(result, folder, run, lane, windows[lane], tickers=tickers, features=features)
+            _record_model(result, folder, run, lane, windows[lane], features=features, changing=changing)
     parent.log_file(result.report)
     for name, frame in result.tables().items():
         parent.log_file(folder.save_frame(f"tables/{name}", frame), "tables")
@@ -170,8 +172,9 @@ def _record_model(
     run: TrackedRun,
     lane: Lane,
     windows: Sequence[TrainedWindow],
-    tickers: Sequence[str],
+    *,
     features: FeatureSet | None,
+    changing: MemberSettings | None,
 ) -> None:
     """Keep the newest window that did not fail as a model; register that of the first trained strategy."""
     from portfolio_dfl.tracking.model import register_model, save_model
@@ -179,11 +182,15 @@ def _record_model(
     usable = [window for window in windows if not window.failed]
     if not usable:
         return
-    newest = usable[-1]
+    newest, decided_with = usable[-1], _decided_with(result)
+    tickers = list(result.ledgers[lane.label].trades.columns)
+    if changing is not None:  # a model is of the assets that it was trained on
+        tickers = list(changing.at(newest.date).assets)
+        decided_with = among(decided_with, tickers)
     place = folder.path / "strategies" / lane.slug
     save_strategy(
         place / "strategy",
-        config_yaml=_decided_with(result).to_yaml(),
+        config_yaml=decided_with.to_yaml(),
         window_file=folder.window_file(newest),
         slug=lane.slug,
         tickers=tickers,
@@ -191,7 +198,8 @@ def _record_model(
         features=features,
         sources=folder.sources(),
     )
-    model = save_model(place / "model", place / "strategy", folder.prices().loc[: newest.date])
+    prices = folder.prices().loc[: newest.date, tickers].dropna()
+    model = save_model(place / "model", place / "strategy", prices)
     run.log_folder(model, "model")
     name = result.config.tracking.register_as
     first = next(other for other in result.lanes if other.trained)

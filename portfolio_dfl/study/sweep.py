@@ -64,6 +64,7 @@ _FIXED = {
 
 # Keys that did not exist when earlier searches began: they are left out of a search's name where they say nothing.
 _NEWER = (
+    "data.members",
     "evaluation.periods_per_year",
     "evaluation.metrics",
     "allocation.limits",
@@ -177,6 +178,8 @@ def run_sweep(
     if not section.space:
         raise ConfigError("sweep.space is empty; name at least one key, such as training.learning_rate: [1e-4, 1e-3]")
     _require_searchable(section.space)
+    if config.data.members is not None:
+        raise ConfigError("a search is over assets that are the same throughout: leave out data.members")
     variants = _variants(config)
     known, start, end = _validation(config, variants, load_panel(config, prices).returns, tables)
     judged = config.override(f"sweep.risk_aversion={judging_risk_aversion(config)!r}")
