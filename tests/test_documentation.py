@@ -182,11 +182,14 @@ def address(site: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", ["index", "tutorials/first_study", "reference/decisions", "benchmarks", "comparison"])
 def test_a_page_is_drawn_without_errors_or_overflow(browser: Browser, address: str, page: str, width: int) -> None:
     errors: list[str] = []
+    asked: list[str] = []
     sheet = browser.new_page(viewport={"width": width, "height": 900})
     sheet.on("pageerror", lambda error: errors.append(str(error)))
+    sheet.on("request", lambda request: asked.append(request.url))
     sheet.goto(f"{address}/{page}.html")
     assert sheet.evaluate("document.documentElement.scrollWidth") == width
     assert errors == []
+    assert [url for url in asked if not url.startswith((address, "blob:", "data:"))] == []
     sheet.close()
 
 

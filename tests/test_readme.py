@@ -100,12 +100,15 @@ def test_the_plan_under_factor_risk_has_gradients() -> None:
 
 
 #: Blocks of code in another library's words begin so; they are read, not run.
-OTHERS = ("# CVXPYLayers", "# qpth", "# ProxSuite", "# skfolio", "# cvxportfolio", "# PyEPO")
+OTHERS = ("# CVXPYLayers", "# qpth", "# ProxSuite", "# cvxportfolio", "# PyEPO")
 
 
 @pytest.fixture(scope="module")
 def given() -> dict[str, Any]:
     """What code on the pages takes for granted: a small program, and returns."""
+    from skfolio import RiskMeasure
+    from skfolio.optimization import MeanRisk
+
     import dxpp_core
     from portfolio_dfl import DecisionFocusedPortfolio
 
@@ -124,6 +127,8 @@ def given() -> dict[str, Any]:
         "X_train": returns.iloc[:100],
         "X_test": returns.iloc[100:],
         "DecisionFocusedPortfolio": DecisionFocusedPortfolio,
+        "MeanRisk": MeanRisk,
+        "RiskMeasure": RiskMeasure,
     }
 
 
@@ -312,11 +317,20 @@ def test_a_command_that_is_shown_runs(
         assert yaml.safe_load(shown.out)["data"]["source"] == "embedded"
 
 
-def test_options_that_are_named_exist() -> None:
+def test_commands_within_sentences_exist_with_their_options() -> None:
     from typer.main import get_command
 
     from portfolio_dfl.cli import app
 
-    commands = get_command(app).commands  # type: ignore[attr-defined]
-    options = {option for parameter in commands["predict"].params for option in parameter.opts}
-    assert {"--holdings", "--lot", "--format", "--output", "--prices"} <= options
+    tutorials = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "tutorials").glob("*.py"))]
+    texts = [re.sub(r"\n(# )?", " ", text) for text in [*TEXTS.values(), *tutorials]]
+    named = {found for text in texts for found in re.findall(r"`(?:\S*/)?portfolio-dfl ([^`]+)`", text)}
+    named |= {command.partition(" ")[2] for command in shown_commands() if command.startswith("portfolio-dfl ")}
+    assert len(named) > 20
+    for words in map(shlex.split, sorted(named)):
+        command: Any = get_command(app)
+        while hasattr(command, "commands"):
+            assert words[0] in command.commands, words
+            command = command.commands[words.pop(0)]
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options, words
