@@ -107,6 +107,14 @@ def test_every_link_within_the_site_leads_somewhere(site: Path, pages: dict[Path
     assert dead == []
 
 
+def test_the_first_page_leads_to_every_page_that_is_written(site: Path, pages: dict[Path, Page]) -> None:
+    written = {path.relative_to(PAGES).with_suffix(".html") for path in PAGES.rglob("*.md")}
+    written |= {Path("tutorials", f"{path.stem}.html") for path in (ROOT / "docs" / "tutorials").glob("*.py")}
+    first, reference = pages[site / "index.html"].links, pages[site / "reference" / "index.html"].links
+    led_to = {Path(link) for link in first} | {Path("reference", link) for link in reference}
+    assert sorted(map(str, written - led_to - {Path("index.html")})) == []
+
+
 def listed() -> list[str]:
     texts = [path.read_text(encoding="utf-8") for path in sorted((PAGES / "reference").glob("*.md"))]
     return [name for text in texts for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)]

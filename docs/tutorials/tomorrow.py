@@ -51,9 +51,9 @@ print(advice)
 # turnover 0.2000 of at most 0.2
 
 # %% [markdown]
-# The advice is decided with data up to the last close and is to be traded at the next. The turnover limit counts from
-# what is held, so say what is held: without `holdings` the decision starts from what the study started from, and the
-# advice says so.
+# The advice is decided with data up to the last close. The books of the study traded at that very close, or one later
+# with `backtest.lag: 1`; in life it is the next chance to trade. The turnover limit counts from what is held, so say
+# what is held: without `holdings` the decision starts from what the study started from, and the advice says so.
 #
 # ## Orders
 #
@@ -103,3 +103,5 @@ except dfl.DataError as error:
 # again on longer prices. `tracking.register_as: NAME` registers the final model in MLflow under a version, and
 # `predict` takes `models:/NAME/VERSION` in place of a run. A study that decides weekly or monthly says whether today
 # is a decision date, and when the next is.
+#
+# This was the last tutorial. The [first page](../index.md#where-to-go) leads on to how-to pages for single tasks.
