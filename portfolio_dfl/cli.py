@@ -213,7 +213,8 @@ def ui(
 # Written down here, so that help does not wait for what tasks import.
 _TASKS = (
     "gradient-accuracy | projection-simplex | projection-chain | runtime | epoch | sudoku | smoothing | "
-    "smoothed-training | factor-risk | objectives | universe"
+    "smoothed-training | factor-risk | objectives | universe | mechanism | "
+    "evidence"
 )
 
 

@@ -30,6 +30,8 @@ TASKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "factor-risk": ("factor_risk", "factor_risk", {}),
     "objectives": ("objectives", "objectives", {}),
     "universe": ("universe", "universe", {}),
+    "mechanism": ("mechanism", "mechanism", {}),
+    "evidence": ("evidence", "evidence", {}),
 }
 
 

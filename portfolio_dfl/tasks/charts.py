@@ -29,8 +29,12 @@ def line_panels(
     log_x: bool = True,
     log_y: bool = True,
     dashed: Sequence[str] = (),
+    error: str | None = None,
 ) -> go.Figure:
-    """Panels side by side, one a title, that share their legend and colours; one title of x for all, or one each."""
+    """Panels side by side, one a title, that share their legend and colours; one title of x for all, or one each.
+
+    Where x is text, points stand side by side. ``error`` names a column of half the lengths of bars of error.
+    """
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
@@ -48,6 +52,7 @@ def line_panels(
                     legendgroup=str(name),
                     showlegend=name not in legend,
                     mode="lines+markers" if len(line) <= 24 else "lines",
+                    error_y=None if error is None else {"array": line[error], "thickness": 1, "width": 3},
                     line={"color": colours[name], "width": 2, "dash": "dot" if name in dashed else "solid"},
                 ),
                 row=1,
@@ -56,7 +61,10 @@ def line_panels(
             legend.add(name)
         kind = {True: "log", False: "linear"}
         below = x_title if isinstance(x_title, str) else x_title[column - 1]
-        figure.update_xaxes(type=kind[log_x], title=below, exponentformat="power", row=1, col=column)
+        text = not pd.api.types.is_numeric_dtype(rows[x])
+        figure.update_xaxes(
+            type="category" if text else kind[log_x], title=below, exponentformat="power", row=1, col=column
+        )
         figure.update_yaxes(type=kind[log_y], title=y_titles[column - 1], exponentformat="power", row=1, col=column)
     figure.update_xaxes(gridcolor=GRID, linecolor=GRID, zeroline=False)
     figure.update_yaxes(gridcolor=GRID, linecolor=GRID, zeroline=False)

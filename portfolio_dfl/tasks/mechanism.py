@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.allocation import MultiPeriodMeanVariance
     from portfolio_dfl.allocation.smoothing import Smoothing
 
-__all__ = ["KnownMarket", "mechanism"]
+__all__ = ["KnownMarket", "mechanism", "mechanism_figure"]
 
 _NAME = "mechanism"
 _VOLATILITY, _CORRELATION = 0.01, 0.3
@@ -193,7 +193,7 @@ def mechanism(
             "truth would earn",
             rows=rows,
             table=table,
-            figures={_NAME: _figure(rows)},
+            figures={_NAME: mechanism_figure(rows)},
             parameters={
                 "markets": markets,
                 "tested": tested,
@@ -361,7 +361,8 @@ def _verdict(rows: pd.DataFrame) -> str:
     return f"Decision-focused is ahead beyond chance at: {named(ahead)}. Two-stage: {named(behind)}."
 
 
-def _figure(rows: pd.DataFrame) -> Any:
+def mechanism_figure(rows: pd.DataFrame) -> Any:
+    """What both trainings earn along every knob, from the rows of the task."""
     from portfolio_dfl.tasks.charts import line_panels
 
     panels: Mapping[str, pd.DataFrame] = {
