@@ -27,7 +27,7 @@ lint: install
 
 # Into build/site, without the network; any warning is an error.
 docs: install
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/mkdocs.yml
 	@echo "build/site/index.html"
 
 bench: install

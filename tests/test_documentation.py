@@ -87,6 +87,13 @@ def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
 
 
+def test_the_command_builds_as_strictly_as_the_test() -> None:
+    shown = subprocess.run(["make", "-n", "docs"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (command,) = (line for line in shown.splitlines() if "mkdocs build" in line)
+    assert "--strict --config-file docs/mkdocs.yml" in command
+    assert "quiet" not in command  # which keeps warnings from being counted
+
+
 def test_no_page_loads_anything_from_elsewhere(pages: dict[Path, Page]) -> None:
     assert len(pages) > 10
     assert {load for page in pages.values() for load in page.loads if "//" in load} == set()
