@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from portfolio_dfl.data.cleaning import clean_prices
+from portfolio_dfl.data.cleaning import Cleaned, clean_prices
 from portfolio_dfl.data.flags import Flag, PanelReport, day
 from portfolio_dfl.data.layouts import naming_file, wide_prices
 from portfolio_dfl.data.members import Spell
@@ -26,7 +26,7 @@ from portfolio_dfl.data.tidy import Day, TidyPrices, as_day, tidy_prices
 from portfolio_dfl.errors import DataError
 from portfolio_dfl.wording import counted
 
-__all__ = ["MemberPanel", "build_member_panel"]
+__all__ = ["MemberPanel", "build_member_panel", "check_members", "require_priced"]
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,31 @@ def build_member_panel(
         As for :func:`~portfolio_dfl.data.panel.build_panel`, and naming line, ticker and date: no column of prices, or
         no price on a session of membership.
     """
+    seen, cleaned = check_members(raw, spells, name=name, start=start, end=end, calendar=calendar, policies=policies)
+    with naming_file(raw):
+        if cleaned.failures:
+            raise DataError(cleaned.refusal())
+        if len(cleaned.prices) < 2:
+            raise DataError("one date of prices is left, returns need two: widen start and end")
+    kept = [spell for spell in seen if spell.asset in cleaned.prices.columns]
+    require_priced(cleaned.prices, kept, name)
+    return MemberPanel(cleaned.prices, cleaned.report, tuple(kept))
+
+
+def check_members(
+    raw: pd.DataFrame,
+    spells: Sequence[Spell],
+    *,
+    name: str = "members",
+    start: Day | None = None,
+    end: Day | None = None,
+    calendar: str | None = "XNYS",
+    policies: Policies | Mapping[str, object] | None = None,
+) -> tuple[tuple[Spell, ...], Cleaned]:
+    """The spells within the dates of the prices, and the prices of their securities after all checks.
+
+    Parameters and errors as of :func:`build_member_panel`, but that what policies refuse is told and no error.
+    """
     chosen = Policies.of(policies)
     first, last = as_day(start, "start"), as_day(end, "end")
     within = [spell for spell in spells if _meets(spell, first, last)]
@@ -136,26 +161,15 @@ def build_member_panel(
     dates = tidy.prices.index
     seen = [spell for spell in within if _meets(spell, dates[0], dates[-1])]
     assets = list(dict.fromkeys(spell.asset for spell in seen))
-    own = _of_securities(tidy, seen, assets)
     idle = pd.DataFrame(True, index=dates, columns=assets)
     for spell in seen:
         idle.loc[spell.first : spell.last, spell.asset] = False
-    cleaned = clean_prices(own, chosen, calendar, idle=idle)
-    with naming_file(raw):
-        if cleaned.failures:
-            raise DataError(cleaned.refusal())
-        if len(cleaned.prices) < 2:
-            raise DataError("one date of prices is left, returns need two: widen start and end")
-    kept = [spell for spell in seen if spell.asset in cleaned.prices.columns]
-    _require_priced(cleaned.prices, kept, name)
+    cleaned = clean_prices(_of_securities(tidy, seen, assets), chosen, calendar, idle=idle)
     outside = len(spells) - len(seen)
     notes = [Flag("members", f"{counted(outside, 'spell')} outside the dates of the prices left out", "note")]
-    report = PanelReport((*cleaned.report.flags, *notes * bool(outside)), *_rest(cleaned.report))
-    return MemberPanel(cleaned.prices, report, tuple(kept))
-
-
-def _rest(report: PanelReport) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    return report.touched, report.dropped_tickers
+    found = cleaned.report
+    report = PanelReport((*found.flags, *notes * bool(outside)), found.touched, found.dropped_tickers)
+    return tuple(seen), replace(cleaned, report=report)
 
 
 def _meets(spell: Spell, first: pd.Timestamp | None, last: pd.Timestamp | None) -> bool:
@@ -204,8 +218,8 @@ def _of_securities(tidy: TidyPrices, spells: Sequence[Spell], assets: Sequence[s
     return TidyPrices(frame, tuple(unreadable), tidy.notes, tidy.start, tidy.end)
 
 
-def _require_priced(prices: pd.DataFrame, spells: Sequence[Spell], name: str) -> None:
-    """Every member has a price on every session of its spell."""
+def require_priced(prices: pd.DataFrame, spells: Sequence[Spell], name: str) -> None:
+    """Raise DataError unless every member has a price on every session of its spell."""
     for spell in spells:
         mine = prices.loc[spell.first : spell.last, spell.asset]
         if mine.empty:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.backtest.universes import AmongMembers, Universe
     from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.data.member_panel import MemberPanel
+    from portfolio_dfl.training.policies import PredictOptimisePolicy
     from portfolio_dfl.training.window import TrainedWindow
 
 __all__ = ["MemberSettings", "among", "resolve_members"]
@@ -39,11 +40,14 @@ class MemberSettings:
         In order of date.
     settings : mapping of assets to StrategySetting
         What strategies are built from in each.
+    columns : mapping of str to str
+        Column of the prices that each asset is read from.
     """
 
     members: pd.DataFrame
     universes: tuple[Universe, ...]
     settings: Mapping[tuple[str, ...], StrategySetting]
+    columns: Mapping[str, str]
 
     @property
     def reviews(self) -> pd.DatetimeIndex:
@@ -70,6 +74,27 @@ class MemberSettings:
         """Every universe with the date on which the next is made up; the last with the end of time."""
         ends = [*self.reviews[1:], pd.Timestamp.max]
         return list(zip(self.universes, ends, strict=True))
+
+    def require_features(self, policy: PredictOptimisePolicy, returns: pd.DataFrame, dates: pd.DatetimeIndex) -> None:
+        """Raise DataError unless every training and decision on these dates finds its features.
+
+        Parameters
+        ----------
+        policy : PredictOptimisePolicy
+            Any of the study, which tells how many days a training sees features of.
+        returns : DataFrame, shape (T, N)
+        dates : DatetimeIndex
+            Of the decisions.
+        """
+        for universe, until in self.spans():
+            trained = self.settings[universe.assets].trained
+            if trained is None or trained.features is None:
+                return
+            history = universe.history(returns.loc[: dates[dates < until][-1]])
+            first = history.loc[: universe.since]
+            known = trained.predictor.known
+            forecast = history if known is None else history.drop(columns=history.columns[known.place])
+            trained.features.rows(forecast, policy.days_of_features(first) + len(history) - len(first))
 
     def policy(self, lane: Lane, returns: pd.DataFrame, windows: Sequence[TrainedWindow] = ()) -> AmongMembers:
         """A strategy among the members of each date, with windows that were trained before.
@@ -156,7 +181,7 @@ def resolve_members(
             raise type(error)(
                 f"of the {len(universe.assets)} members that may be held from {universe.since.date()} on: {error}"
             ) from error
-    return MemberSettings(panel.members, found, settings)
+    return MemberSettings(panel.members, found, settings, {spell.asset: spell.column for spell in panel.spells})
 
 
 def among(config: StudyConfig, assets: Sequence[str]) -> StudyConfig:

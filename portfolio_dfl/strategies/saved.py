@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from portfolio_dfl.data.features import FeatureSet
     from portfolio_dfl.training.policies import PredictOptimisePolicy
 
-__all__ = ["decide", "first_held", "load_policy", "save_strategy", "saved_tickers"]
+__all__ = ["decide", "first_held", "load_policy", "save_strategy", "saved_columns", "saved_tickers"]
 
 _PARTS = "parts"
 _CONFIG, _WINDOW, _TICKERS, _LANE = _FILES = ("config.yaml", "window.pt", "tickers.txt", "lane.txt")
 # Only where the plan counts them.
 _SPREADS = "spreads.parquet"
+# Columns of the prices, only where they are not called as the assets are.
+_COLUMNS = "columns.txt"
 
 
 def load_policy(
@@ -78,8 +80,18 @@ def saved_tickers(folder: Path) -> list[str]:
     TrackingError
         If the file cannot be read.
     """
+    return _lines(folder, _TICKERS)
+
+
+def saved_columns(folder: Path) -> dict[str, str]:
+    """Column of the prices that each asset of a saved strategy is read from; errors as of :func:`saved_tickers`."""
+    tickers = saved_tickers(folder)
+    return dict(zip(tickers, _lines(folder, _COLUMNS) if (folder / _COLUMNS).is_file() else tickers, strict=True))
+
+
+def _lines(folder: Path, name: str) -> list[str]:
     try:
-        return (folder / _TICKERS).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return (folder / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise _damaged(folder, str(error)) from error
 
@@ -92,7 +104,8 @@ def _damaged(folder: Path, reason: str) -> TrackingError:
 
 def _present(folder: Path) -> list[str]:
     own = [path.relative_to(folder).as_posix() for path in sorted((folder / _PARTS).rglob("*.py"))]
-    return [*_FILES, *[_SPREADS] * (folder / _SPREADS).is_file(), *table_files(folder), *own]
+    optional = [name for name in (_SPREADS, _COLUMNS) if (folder / name).is_file()]
+    return [*_FILES, *optional, *table_files(folder), *own]
 
 
 def save_strategy(
@@ -102,14 +115,21 @@ def save_strategy(
     window_file: Path,
     slug: str,
     tickers: Sequence[str],
+    columns: Sequence[str] | None = None,
     spreads: pd.DataFrame | None = None,
     features: FeatureSet | None = None,
     sources: OwnSources | None = None,
 ) -> None:
-    """Write what :func:`load_policy` reads, and the digests by which it knows damage."""
+    """Write what :func:`load_policy` reads, and the digests by which it knows damage.
+
+    Columns are those of the prices, in the order of the tickers, where they have other names.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _CONFIG).write_text(config_yaml, encoding="utf-8")
     (folder / _TICKERS).write_text("\n".join(tickers) + "\n", encoding="utf-8")
+    (folder / _COLUMNS).unlink(missing_ok=True)
+    if columns is not None:
+        (folder / _COLUMNS).write_text("\n".join(columns) + "\n", encoding="utf-8")
     (folder / _LANE).write_text(slug + "\n", encoding="utf-8")
     shutil.copyfile(window_file, folder / _WINDOW)
     if spreads is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from portfolio_dfl.config.study import StudyLike
+from portfolio_dfl.config.study import StudyConfig, StudyLike
 from portfolio_dfl.data.features import FeatureReport, check_features
 from portfolio_dfl.data.inspection import CheckReport, check_prices
 from portfolio_dfl.data.sources import open_source
 from portfolio_dfl.notebook import PrintedResult
 from portfolio_dfl.strategies.features import Features, build_features, split_features, with_tables
 from portfolio_dfl.study.given import own_sources
-from portfolio_dfl.study.span import load_panel
+from portfolio_dfl.study.span import load_panel, load_spells
 
 __all__ = ["StudyCheck", "check_study"]
 
@@ -56,14 +56,18 @@ def check_study(config: StudyLike, *, features: Features | None = None) -> Study
     features : mapping, optional
         Tables in place of those that the configuration names.
 
+    Where members change, features are checked as the study begins.
+
     Raises
     ------
     PortfolioError
-        If something cannot be read at all.
+        If something cannot be read at all, or a member has no price on a session.
     """
     study, tables = split_features(config, features, {})
     study = with_tables(study, tables)
     own_sources(study)
+    if study.data.members is not None:
+        return StudyCheck(_check_changing(study), None)
     section = study.data
     source = open_source(section.source, tickers=section.tickers, start=section.start, end=section.end)
     report = check_prices(
@@ -80,3 +84,24 @@ def check_study(config: StudyLike, *, features: Features | None = None) -> Study
     panel = load_panel(study)
     found = build_features(study, list(panel.tickers), tables)
     return StudyCheck(report, None if found is None else check_features(found, panel.returns))
+
+
+def _check_changing(study: StudyConfig) -> CheckReport:
+    """Every check on the prices of those who are members at some time."""
+    from portfolio_dfl.data.member_panel import check_members, require_priced
+
+    section, spells = study.data, load_spells(study)
+    assert spells is not None
+    columns = list(dict.fromkeys(spell.column for spell in spells))
+    seen, cleaned = check_members(
+        open_source(section.source, tickers=columns, start=section.start, end=section.end).load(),
+        spells,
+        name=str(section.members),
+        start=section.start,
+        end=section.end,
+        calendar=section.calendar,
+        policies=section.policies,
+    )
+    if not cleaned.failures:
+        require_priced(cleaned.prices, [one for one in seen if one.asset in cleaned.prices], str(section.members))
+    return CheckReport(section.source, cleaned.prices, cleaned.report, cleaned.failures)

@@ -21,7 +21,7 @@ from portfolio_dfl.data.tidy import as_day, tidy_prices
 from portfolio_dfl.errors import DataError, TrackingError
 from portfolio_dfl.strategies.cash import with_cash, without_cash
 from portfolio_dfl.strategies.features import Tables
-from portfolio_dfl.strategies.saved import decide, first_held, load_policy, saved_tickers
+from portfolio_dfl.strategies.saved import decide, first_held, load_policy, saved_columns, saved_tickers
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.holdings import CASH, Holdings, HoldingsLike, parse_holdings, read_holdings
 from portfolio_dfl.study.orders import Orders, place_orders
@@ -242,7 +242,10 @@ def advise(
     now = pd.Timestamp(today or dt.date.today())
     section = section.model_copy(update={"policies": {**section.policies, **(policies or {})}})
     priced = without_cash(config, tickers)
-    frame = with_cash(config, _fresh_prices(section, prices, priced, as_day(start or section.start, "start"), now))
+    columns = saved_columns(folder)
+    asked = [columns[ticker] for ticker in priced]
+    fresh = _fresh_prices(section, prices, asked, as_day(start or section.start, "start"), now)
+    frame = with_cash(config, fresh.set_axis(priced, axis=1))
     date = frame.index[-1]
     age = (now - date).days
     if age > max_age:
@@ -336,7 +339,11 @@ def _saved(model: str, strategy: str, root: Path) -> tuple[Path, StudyConfig]:
     saved = sorted(path.parent.name for path in run.path.glob("strategies/*/strategy"))
     for slug in (strategy, *(name for name in saved if name.startswith(f"{strategy}-seed"))):
         if slug in saved:
-            return run.path / "strategies" / slug / "strategy", run.config()
+            folder, config = run.path / "strategies" / slug / "strategy", run.config()
+            if config.data.members is not None:  # the strategy's own says what is asked of its assets alone
+                own = StudyConfig.from_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
+                config = at_home(own, run.path.parent, run.recorded_name)
+            return folder, config
     known = ", ".join(saved) or "none; finish the study with `portfolio-dfl resume`"
     raise TrackingError(f"run {run.name} has no trained strategy {strategy}; it has {known}")
 

@@ -210,6 +210,7 @@ def resolve_plan(
         setting, first = changing.settings[changing.universes[0].assets], changing.universes[0].history(returns)
         costs = build_costs(config, spreads, yearly)
         costs.check(panel.tickers)
+        _require_spreads_of_members(config, costs, panel, changing, span, trained=trained)
     else:
         setting = resolve_setting(
             config, list(panel.tickers), trained=trained, spreads=spreads, features=features, periods_per_year=yearly
@@ -221,6 +222,8 @@ def resolve_plan(
     policies = {lane: build_trained_policy(setting, lane) for lane in paths if lane.trained}
     if changing is None:
         _require_features(policies, returns.loc[: span.dates[0]], returns.loc[: span.dates[-1]])
+    elif policies:
+        changing.require_features(next(iter(policies.values())), returns, span.dates)
     first = first.loc[: span.dates[0]]
     try_own_losses(policies, first)
     rule, metrics = LedgerRule.of(config, costs, None if changing is None else changing.members), build_metrics(config)
@@ -300,6 +303,32 @@ def _require_spreads(
         seen = max(config.forecasting.lookback, config.covariance.window)
         first = seen - 1 if config.training.expanding else first - (first_decision(config) - seen)
     setting.costs.spreads_on(dates[first:last], setting.assets)
+
+
+def _require_spreads_of_members(
+    config: StudyConfig, costs: Costs, panel: MemberPanel, changing: MemberSettings, span: Span, *, trained: bool
+) -> None:
+    """Raise DataError, before anything is trained, unless spreads are known of members when trades can ask for them.
+
+    They are asked of what is sold on the session after its last, too, unless all of it was lost.
+    """
+    if costs.spreads is None:
+        return
+    from portfolio_dfl.backtest.leaving import open_through
+
+    members, returns = panel.members.iloc[1:].to_numpy(), panel.returns
+    dates = pd.DatetimeIndex(returns.index)
+    where = members | (open_through(members) & (returns.to_numpy() > -1.0))
+    first, last = (int(dates.searchsorted(date)) for date in (span.dates[0], span.last_return))
+    where[:first], where[last:] = False, False
+    if trained and costs.in_plan:
+        seen = max(config.forecasting.lookback, config.covariance.window)
+        for universe in changing.universes:
+            row = int(dates.get_loc(universe.since))  # type: ignore[arg-type]
+            earliest = int(dates.get_loc(universe.begins)) + seen - 1  # type: ignore[arg-type]
+            begin = earliest if config.training.expanding else row - (first_decision(config) - seen)
+            where[begin : row + 1, returns.columns.isin(universe.assets)] = True
+    costs.spreads_on(dates, list(panel.tickers), where)
 
 
 def periods_per_year(config: StudyConfig, returns: pd.DataFrame) -> float:

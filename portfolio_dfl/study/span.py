@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.data.members import Spell
     from portfolio_dfl.data.panel import PricePanel
 
-__all__ = ["Span", "decision_span", "first_decision", "load_panel", "load_spreads", "rebalancing_of"]
+__all__ = ["Span", "decision_span", "first_decision", "load_panel", "load_spells", "load_spreads", "rebalancing_of"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def load_panel(
     from portfolio_dfl.data.sources import FrameSource, PriceSource, open_source
 
     section = config.data
-    spells = _spells(config, members)
+    spells = load_spells(config, members)
     columns = section.tickers if spells is None else list(dict.fromkeys(spell.column for spell in spells))
     source: PriceSource
     if prices is None:
@@ -81,8 +81,14 @@ def load_panel(
     return panel if known_cash(config) is None else PricePanel(with_cash(config, panel.prices), panel.report)
 
 
-def _spells(config: StudyConfig, given: pd.DataFrame | None) -> Sequence[Spell] | None:
-    """Who is a member when, as given or as the configuration's file says; None where all are always."""
+def load_spells(config: StudyConfig, given: pd.DataFrame | None = None) -> Sequence[Spell] | None:
+    """Who is a member when, as given or as the configuration's file says; None where all are always.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or used.
+    """
     from portfolio_dfl.data.members import read_members
 
     source = config.data.members if given is None else given

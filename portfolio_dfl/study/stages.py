@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.execution.fan_out import fan_out
 from portfolio_dfl.strategies.members import MemberSettings, among
@@ -183,10 +185,14 @@ def _record_model(
     if not usable:
         return
     newest, decided_with = usable[-1], _decided_with(result)
-    tickers = list(result.ledgers[lane.label].trades.columns)
-    if changing is not None:  # a model is of the assets that it was trained on
+    tickers, columns = list(result.ledgers[lane.label].trades.columns), None
+    prices = folder.prices().loc[: newest.date]
+    if changing is not None:  # a model is of the assets that it was trained on, from where all have prices
         tickers = list(changing.at(newest.date).assets)
-        decided_with = among(decided_with, tickers)
+        columns = [changing.columns[ticker] for ticker in tickers]
+        gaps = np.flatnonzero(prices[tickers].isna().any(axis=1))
+        prices = prices[tickers].iloc[gaps[-1] + 1 if len(gaps) else 0 :]
+        decided_with = among(decided_with, tickers).override(f"data.start={prices.index[0].date()}")
     place = folder.path / "strategies" / lane.slug
     save_strategy(
         place / "strategy",
@@ -194,11 +200,11 @@ def _record_model(
         window_file=folder.window_file(newest),
         slug=lane.slug,
         tickers=tickers,
+        columns=columns,
         spreads=folder.spreads(),
         features=features,
         sources=folder.sources(),
     )
-    prices = folder.prices().loc[: newest.date, tickers].dropna()
     model = save_model(place / "model", place / "strategy", prices)
     run.log_folder(model, "model")
     name = result.config.tracking.register_as

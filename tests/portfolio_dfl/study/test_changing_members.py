@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,13 @@ from small_study import empty_store
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.local_sources import IN_MEMORY
 from portfolio_dfl.errors import ConfigError, DataError
+from portfolio_dfl.strategies.walk import WalkTask, take_walk
+from portfolio_dfl.study.check import check_study
+from portfolio_dfl.study.live import advise
 from portfolio_dfl.study.plan import StudyPlan, resolve_plan
 from portfolio_dfl.study.result import StudyResult, load_result
 from portfolio_dfl.study.run import resume_study, run_study
+from portfolio_dfl.study.sweep import run_sweep
 
 OLD, NEW = (f"TWICE@{DATES[place].date()}" for place in (0, 141))
 STRATEGIES = ["decision_focused", "equal_weight", "buy_and_hold", "minimum_variance", "perfect_foresight"]
@@ -222,3 +227,85 @@ def test_what_cannot_be_done_is_told_before_work_starts(
 ) -> None:
     with pytest.raises(error, match=told):
         planned(tmp_path, **sections)
+
+
+def test_spreads_are_asked_of_members_and_of_what_is_sold_after_its_last_session(tmp_path: Path) -> None:
+    names = ["KEPT", "MORE", "LOST", "LATE", "LEFT", OLD, NEW]
+    table = pd.DataFrame(0.001, index=DATES, columns=names)
+    table.loc[DATES[160] :, "LOST"] = np.nan  # of which nothing is left to sell
+    table.loc[DATES[152] :, "LEFT"] = np.nan
+    table.loc[: DATES[99], "LATE"] = np.nan
+
+    def asked(spreads: pd.DataFrame) -> StudyPlan:
+        spreads.rename_axis("date").to_csv(tmp_path / "spreads.csv")
+        return planned(tmp_path, costs={"spreads": str(tmp_path / "spreads.csv")})
+
+    plan = asked(table)
+    walked = take_walk(walk_task(plan, "equal_weight"))
+    book = plan.ledger.keep(walked.targets, plan.returns.loc[: plan.span.last_return], start=plan.start)
+    assert float(book.daily.loc[DATES[152], "spread_cost"]) > 0.0
+    table.loc[DATES[151], "LEFT"] = np.nan
+    with pytest.raises(DataError, match=f"the bid-ask spread of LEFT on {DATES[151].date()} is missing"):
+        asked(table)
+
+
+def walk_task(plan: StudyPlan, strategy: str) -> WalkTask:
+    lane = next(lane for lane in plan.lanes if lane.strategy == strategy)
+    first, last = plan.span.dates[0], plan.span.dates[-1]
+    return WalkTask(plan.setting, lane, plan.returns, first, last, plan.retrain_every, changing=plan.changing)
+
+
+def test_a_learned_forecast_with_features_cash_and_factor_risk_gives_weights_for_tomorrow(tmp_path: Path) -> None:
+    prices = changing_study.prices()
+    pd.DataFrame({"rate": np.linspace(0.0, 1.0, len(DATES))}, index=DATES).rename_axis("date").to_csv(
+        tmp_path / "macro.csv"
+    )
+    result = run_study(
+        configured(
+            tmp_path,
+            features={
+                "momentum": {"builtin": "momentum", "options": {"windows": [5]}},
+                "macro": {"source": str(tmp_path / "macro.csv"), "lag": 1},
+            },
+            forecasting={"lookback": 10, "predictor": "pooled"},
+            covariance={"estimator": "factor", "window": 15},
+            costs={"cash_rate": 0.02, "rate": {"LOST": 0.002, "*": 0.001}},
+            allocation={"horizon": 2, "limits": {"cash": "CASH"}},
+            backtest={"strategies": ["decision_focused", "equal_weight"], "rebalance": "weekly"},
+        )
+    )
+    weights = result.weights["Decision-focused"]
+    assert result.failures.empty
+    # Between two decisions what is left of LEFT becomes cash, and is nobody else's.
+    after, before = weights.loc[DATES[152]], weights.loc[DATES[151]]
+    assert before["LEFT"] > 0.01
+    assert after["CASH"] > before["CASH"] + 0.9 * before["LEFT"]
+    advice = advise(result.folder, prices=prices, today=dt.date(2018, 12, 31))
+    assert list(advice.target.index) == ["KEPT", "MORE", "LATE", NEW, "CASH"]
+    assert advice.target.sum() == pytest.approx(1.0)
+    shares = pd.DataFrame({"ticker": ["KEPT", NEW], "shares": [10, 5]})
+    held = advise(result.folder, prices=prices, holdings=shares, today=dt.date(2018, 12, 31)).held
+    worth = 5 * prices["TWICE"].iloc[-1]
+    assert held[NEW] == pytest.approx(worth / (worth + 10 * prices["KEPT"].iloc[-1]))
+
+
+def test_a_study_is_checked_before_it_is_run(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    report = check_study(config)
+    assert report.usable
+    assert list(report.prices.prices) == ["KEPT", "MORE", "LOST", "LATE", "LEFT", OLD, NEW]
+    gone = changing_study.prices()
+    gone.loc[DATES[50], "MORE"] = np.nan
+    gone.to_csv(tmp_path / "prices.csv")
+    assert not check_study(config).usable
+    gone = changing_study.prices()
+    gone.loc[DATES[159], "LOST"] = np.nan
+    gone.to_csv(tmp_path / "prices.csv")
+    with pytest.raises(DataError, match=f"line 4, LOST from 2018-01-02, is a member on {DATES[159].date()} and has no"):
+        check_study(config)
+
+
+def test_a_search_over_changing_members_is_refused(tmp_path: Path) -> None:
+    config = configured(tmp_path, sweep={"space": {"training.learning_rate": [1e-4, 1e-3]}})
+    with pytest.raises(ConfigError, match="a search is over assets that are the same throughout"):
+        run_sweep(config)
