@@ -128,7 +128,7 @@ def mechanism(
     seed : int
         Of the markets; cells share their draws as far as their sizes agree.
     reduced : bool
-        Twenty markets; the ends of the misspecification and the clearest signal alone.
+        Twenty markets; the straightest relation and the clearest signal alone.
     folder : path
         Folder of runs.
 
@@ -161,8 +161,8 @@ def mechanism(
         "strength": strength,
     }
     if reduced:
-        markets = min(markets, 20)
-        tried = {"curvature": [min(curvature), max(curvature)], "signal": [max(signal)]}
+        markets, tested, epochs = min(markets, 20), min(tested, 100), min(epochs, 15)
+        tried = {"curvature": [min(curvature)], "signal": [max(signal)]}
     cells = [(name, replace(KnownMarket(), **{name: value})) for name, values in tried.items() for value in values]
     found: dict[KnownMarket, dict[str, float]] = {}
     for _, cell in cells:

@@ -24,7 +24,7 @@ _NAME = "evidence"
 
 def evidence(
     *,
-    universes: Sequence[str] = ("etf7", "etfs", "stocks", "sp500", "factors"),
+    universes: Sequence[str] | None = None,
     etf7: str | None = None,
     etfs: str | None = None,
     stocks: str | None = None,
@@ -41,7 +41,8 @@ def evidence(
 
     Parameters
     ----------
-    universes : sequence of str
+    universes : sequence of str, optional
+        Of etf7, etfs, stocks, sp500 and factors; by default all whose prices are given or come with skfolio.
     etf7, etfs, stocks : path, optional
         Files of adjusted closes; the other universes come with skfolio.
     configs : path
@@ -70,16 +71,16 @@ def evidence(
     from portfolio_dfl.tasks.evidence.judgement import judge
     from portfolio_dfl.tasks.evidence.page import verdict, write_page
     from portfolio_dfl.tasks.evidence.selection import select
-    from portfolio_dfl.tasks.evidence.universes import read_universe
+    from portfolio_dfl.tasks.evidence.universes import EMBEDDED, TITLES, read_universe, require_known
 
     require_some(universes=universes)
     require_least(100, replications=replications)
-    require_place(_NAME, folder)
     place = Path(folder) / "tasks" / _NAME
     sources = {"etf7": etf7, "etfs": etfs, "stocks": stocks}
+    named = [name for name in TITLES if sources.get(name) or name in EMBEDDED] if universes is None else universes
     small: dict[str, object] = {}
     if reduced:
-        universes, sensitivity, replications = ["factors"], [], 100
+        named, sensitivity, replications = ["factors"], [], 100
         small = {
             "training__epochs": 3,
             "sweep__days": 250,
@@ -87,7 +88,9 @@ def evidence(
             "backtest__end": "2020-01-31",
             "sweep__space": "{training.loss: [executed_utility, net_utility], training.learning_rate: [0.001, 0.003]}",
         }
-    chosen = {name: read_universe(name, configs, sources.get(name), place / "studies", **small) for name in universes}
+    require_known(named)
+    require_place(_NAME, folder)
+    chosen = {name: read_universe(name, configs, sources.get(name), place / "studies", **small) for name in named}
     found = {}
     for name, universe in chosen.items():
         selection = select(universe, replications=replications)
@@ -122,7 +125,7 @@ def evidence(
             "and decision-focused minus each with its 95 % interval",
             rows=rows,
             table=summary.to_string(index=False, float_format="{:.4f}".format, na_rep="–"),
-            parameters={"universes": list(universes), "configs": configs, "replications": replications},
+            parameters={"universes": list(chosen), "configs": configs, "replications": replications},
             metrics={
                 f"{row['universe']}/{row['strategy']}/utility": float(row["utility"]) for row in rows.to_dict("records")
             },

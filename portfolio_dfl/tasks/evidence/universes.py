@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import ConfigError
 
-__all__ = ["TITLES", "Universe", "read_universe"]
+__all__ = ["EMBEDDED", "TITLES", "Universe", "read_universe", "require_known"]
 
 #: Every universe, and what it is.
 TITLES = {
@@ -21,8 +21,8 @@ TITLES = {
     "sp500": "20 large companies, survivors",
     "factors": "five factor ETFs",
 }
-# Those whose prices come with an installed library.
-_EMBEDDED = ("sp500", "factors")
+#: Those whose prices come with an installed library.
+EMBEDDED = ("sp500", "factors")
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,18 @@ class Universe:
         return TITLES[self.name]
 
 
+def require_known(names: Iterable[str]) -> None:
+    """Refuse names that are of no universe.
+
+    Raises
+    ------
+    ConfigError
+    """
+    for name in names:
+        if name not in TITLES:
+            raise ConfigError(f"universes has {name!r} in it; there are {', '.join(TITLES)}")
+
+
 def read_universe(
     name: str, configs: str | os.PathLike[str], source: str | os.PathLike[str] | None, folder: Path, **settings: Any
 ) -> Universe:
@@ -78,14 +90,13 @@ def read_universe(
     """
     import yaml
 
-    if name not in TITLES:
-        raise ConfigError(f"no universe is called {name!r}; there are {', '.join(TITLES)}")
+    require_known([name])
     place = Path(configs)
     files = [place / f"{name}.yaml", place / "select" / f"{name}.yaml", place / "two_stage.yaml"]
     for file in files:
         if not file.is_file():
             raise ConfigError(f"{file} is missing; configs is the folder configs/evidence of the project")
-    if source is None and name not in _EMBEDDED:
+    if source is None and name not in EMBEDDED:
         raise ConfigError(f"universe {name} needs a file of prices: {name}=FILE, or leave it out of universes")
     changes = [f"tracking.folder={folder}", *(f"{key.replace('__', '.')}={value}" for key, value in settings.items())]
     if source is not None:

@@ -52,6 +52,21 @@ UNUSABLE = {
         "methods=[]",
         "repeats=0",
     ],
+    "mechanism": [
+        "markets=1",
+        "tested=1",
+        "epochs=0",
+        "learning_rate=0",
+        "risk_aversion=-1",
+        "curvature=[-1]",
+        "curvature=[4]",
+        "signal=[0]",
+        "cost=[-0.1]",
+        "samples=[4]",
+        "assets=[1]",
+        "strength=[]",
+    ],
+    "evidence": ["universes=[]", "universes=[bonds]", "replications=50"],
     "factor-risk": ["sizes=[]", "sizes=[[30, 0, 3]]", "repeats=0"],
     "smoothed-training": [
         "lookback=0",
@@ -92,9 +107,10 @@ UNUSABLE = {
     ],
     "smoothing": ["n=1", "instances=0", "deltas=[]", "deltas=[-1.0]", "deltas=[.inf]"],
 }
-for task in set(UNUSABLE) - {"epoch", "objectives"}:
+for task in set(UNUSABLE) - {"epoch", "objectives", "evidence"}:
     UNUSABLE[task] += ["seed=-1"]
-for task in set(UNUSABLE) - {"epoch", "smoothing", "factor-risk", "smoothed-training", "objectives", "universe"}:
+_WITHOUT_PEERS = {"epoch", "smoothing", "factor-risk", "smoothed-training", "objectives", "universe"}
+for task in set(UNUSABLE) - _WITHOUT_PEERS - {"mechanism", "evidence"}:
     UNUSABLE[task] += ["peer_limit_s=0", "peer_limit_s=.inf"]
 
 
@@ -158,6 +174,7 @@ def test_every_number_and_list_of_a_task_is_tried() -> None:
         parameters = inspect.signature(getattr(import_module(f"portfolio_dfl.tasks.{module}"), function)).parameters
         tried = {assignment.partition("=")[0] for assignment in UNUSABLE[name]}
         free = {"folder", "reduced", "peers", "source", "start", "end", "market", *fixed}
+        free |= {"etf7", "etfs", "stocks", "configs", "sensitivity"} if name == "evidence" else set()
         assert tried == set(parameters) - free - ({"n"} if name == "sudoku" else set())
 
 
