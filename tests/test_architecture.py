@@ -103,8 +103,11 @@ NEVER: dict[str, Callable[[str, str], bool]] = {
     "data -> training": lambda a, b: within(a, *ours("data")) and within(b, *ours("training")),
     "backtest -> training": lambda a, b: within(a, *ours("backtest")) and within(b, *ours("training")),
     "allocation -> tracking": lambda a, b: within(a, *ours("allocation")) and within(b, *ours("tracking")),
-    "anything but study, strategies and cli -> config": lambda a, b: (
-        within(b, *ours("config")) and a != FACE and not within(a, *ours("config", "study", "strategies", "cli"))
+    # The evidence composes studies from files of configurations, as the command line does.
+    "anything but what composes studies -> config": lambda a, b: (
+        within(b, *ours("config"))
+        and a != FACE
+        and not within(a, *ours("config", "study", "strategies", "cli", "tasks.evidence"))
     ),
     "anything but cli -> tasks": lambda a, b: within(b, *ours("tasks")) and not within(a, *ours("tasks", "cli")),
     "anything but cli and tasks -> study": lambda a, b: (
@@ -128,9 +131,21 @@ FORBIDDEN = [
     ("data -> training", "portfolio_dfl.data.panel", "portfolio_dfl.training.samples"),
     ("backtest -> training", "portfolio_dfl.backtest.policy", "portfolio_dfl.training"),
     ("allocation -> tracking", "portfolio_dfl.allocation.limits", "portfolio_dfl.tracking.mlflow_store"),
-    ("anything but study, strategies and cli -> config", "portfolio_dfl.report.page", "portfolio_dfl.config.study"),
-    ("anything but study, strategies and cli -> config", "portfolio_dfl.tracking.model", "portfolio_dfl.config"),
-    ("anything but study, strategies and cli -> config", "portfolio_dfl.tasks.catalogue", "portfolio_dfl.config.names"),
+    (
+        "anything but what composes studies -> config",
+        "portfolio_dfl.report.page",
+        "portfolio_dfl.config.study",
+    ),
+    (
+        "anything but what composes studies -> config",
+        "portfolio_dfl.tracking.model",
+        "portfolio_dfl.config",
+    ),
+    (
+        "anything but what composes studies -> config",
+        "portfolio_dfl.tasks.catalogue",
+        "portfolio_dfl.config.names",
+    ),
     ("anything but cli -> tasks", "portfolio_dfl.study.run", "portfolio_dfl.tasks.records"),
     ("anything but cli -> tasks", "portfolio_dfl.execution.doctor", "portfolio_dfl.tasks"),
     ("anything but cli and tasks -> study", "portfolio_dfl.tracking.model", "portfolio_dfl.study.folder"),

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from portfolio_dfl.errors import TrainingError
 
+# Coefficients above which training keeps gigabytes: each is there with its gradient and the two moments of Adam.
+_MOST = 20_000_000
+
 __all__ = ["PREDICTORS", "EWMAPredictor", "LinearPredictor", "MomentumPredictor"]
 
 
@@ -38,6 +41,13 @@ class LinearPredictor(nn.Module):
         if not start >= 0.0:
             raise TrainingError(f"start must be at least 0, got {start}")
         self.n_assets, self.lookback, self.horizon = n_assets, lookback, horizon
+        count = self.n_regressors * horizon * n_assets
+        if count > _MOST:
+            raise TrainingError(
+                f"a linear predictor of {n_assets} assets over {horizon} stages from {self.n_regressors} regressors "
+                f"has {count:,} coefficients, more than samples could tell apart or memory takes kindly: take 'pooled', "
+                "which learns the same few for all assets, or a shorter lookback"
+            )
         self.map = nn.Linear(self.n_regressors, horizon * n_assets, dtype=torch.float64)
         nn.init.normal_(self.map.weight, std=start / self.n_regressors**0.5)
         nn.init.zeros_(self.map.bias)

@@ -219,3 +219,9 @@ def test_closed_form_needs_the_linear_predictor() -> None:
     predictor = build_predictor("mlp", n_assets=ASSETS, lookback=LOOKBACK, horizon=HORIZON)
     with pytest.raises(TrainingError, match="linear"):
         fit_least_squares(predictor, normal(5, LOOKBACK, ASSETS), normal(5, HORIZON, ASSETS), ridge=1.0)
+
+
+@pytest.mark.parametrize("name", ["linear", "ewma"])
+def test_a_linear_predictor_of_too_many_assets_is_refused_with_advice(name: str) -> None:
+    with pytest.raises(TrainingError, match=r"of 3000 assets .* coefficients.* take 'pooled'"):
+        build_predictor(name, n_assets=3000, lookback=120, horizon=2)
