@@ -45,7 +45,7 @@ class LinearPredictor(nn.Module):
         if count > _MOST:
             raise TrainingError(
                 f"a linear predictor of {n_assets} assets over {horizon} stages from {self.n_regressors} regressors "
-                f"has {count:,} coefficients, more than samples could tell apart or memory takes kindly: take 'pooled', "
+                f"has {count:,} coefficients, more than samples could tell apart: take 'pooled', "
                 "which learns the same few for all assets, or a shorter lookback"
             )
         self.map = nn.Linear(self.n_regressors, horizon * n_assets, dtype=torch.float64)
