@@ -150,7 +150,7 @@ def _regret(
 
 
 def _by_universe(plan: StudyPlan, book: Ledger) -> Iterator[tuple[StrategySetting, Ledger, pd.DataFrame]]:
-    """The books as long as a universe lasts, of its assets alone, with its setting and all returns of these."""
+    """The books as long as a universe lasts, of its assets alone, with its setting and the returns that judge them."""
     from portfolio_dfl.backtest.universes import books_of
 
     if plan.changing is None:
@@ -158,7 +158,10 @@ def _by_universe(plan: StudyPlan, book: Ledger) -> Iterator[tuple[StrategySettin
         return
     earned = plan.panel.earned
     for universe, part in books_of(book, plan.changing.universes, plan.changing.members):
-        yield plan.changing.settings[universe.assets], part, earned[list(universe.assets)]
+        setting, days = plan.changing.settings[universe.assets], earned.index.get_indexer(part.daily.index)
+        if len(days):
+            ahead = max(setting.realised_window, setting.stage)
+            yield setting, part, earned[list(universe.assets)].iloc[days[0] : days[-1] + ahead]
 
 
 def _covariances(plan: StudyPlan) -> pd.DataFrame:
