@@ -5,7 +5,8 @@
 # decided, and does the same for other strategies beside it. This page runs a short one on real prices that come with
 # the installation: five factor ETFs, three months of decisions, some seconds of work.
 #
-# The same study as a file and a command is [`configs/quickstart.yaml`](../how-to/reproduce.md), over two years.
+# The same kind of study as a file is `configs/daily.yaml`, over two years; [`configs/quickstart.yaml`](../how-to/reproduce.md)
+# decides every week, from features.
 
 # %%
 import pandas as pd
