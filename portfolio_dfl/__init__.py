@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         CovarianceEstimator,
         EWMACovariance,
         FactorCovariance,
+        GivenFactors,
         LedoitWolf,
         RollingCovariance,
         StatisticalFactors,
@@ -159,6 +160,7 @@ __all__ = [
     "FeatureTable",
     "FenchelYoungLoss",
     "GRUPredictor",
+    "GivenFactors",
     "GrossLeverage",
     "GroupLimits",
     "HistoricalMeanVariance",
@@ -268,7 +270,10 @@ _ROOMS = {
         "PREDICTORS EWMAPredictor GRUPredictor Inputs LinearPredictor MLPPredictor MomentumPredictor PooledPredictor "
         "PredictorSpec PriorSpec TemporalConvolutionPredictor build_predictor"
     ),
-    "risk": "OAS CovarianceEstimator EWMACovariance FactorCovariance LedoitWolf RollingCovariance StatisticalFactors",
+    "risk": (
+        "OAS CovarianceEstimator EWMACovariance FactorCovariance GivenFactors LedoitWolf RollingCovariance "
+        "StatisticalFactors"
+    ),
     "study.check": "StudyCheck check_study",
     "study.live": "Advice",
     "study.result": "StudyResult load_result",

@@ -95,7 +95,9 @@ class CovarianceConfig(Section):
     ridge: float = Field(default=1e-3, ge=0, description="share of the mean variance added to each variance")
     halflife: float = Field(default=20.0, gt=0, description="in returns; ewma only")
     options: dict[str, Free] = Field(
-        default_factory=dict, description="arguments of factor (factors, shrinkage), or of an estimator of your own"
+        default_factory=dict,
+        description="arguments of factor (factors, shrinkage; or exposures: a file, or {factor: {ticker: number}}, "
+        "market, shrinkage), or of an estimator of your own",
     )
 
 

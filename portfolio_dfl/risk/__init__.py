@@ -15,6 +15,7 @@ from portfolio_dfl.risk.covariance import (
 from portfolio_dfl.risk.factor import FactorCovariance
 from portfolio_dfl.risk.factor_models import StatisticalFactors
 from portfolio_dfl.risk.factor_path import factor_path
+from portfolio_dfl.risk.given_factors import GivenFactors
 from portfolio_dfl.risk.learned import LearnedCovarianceScaling
 from portfolio_dfl.risk.shrinkage import OAS, LedoitWolf
 
@@ -25,6 +26,7 @@ __all__ = [
     "CovariancePath",
     "EWMACovariance",
     "FactorCovariance",
+    "GivenFactors",
     "LearnedCovarianceScaling",
     "LedoitWolf",
     "RollingCovariance",

@@ -21,6 +21,7 @@ from portfolio_dfl.risk.covariance import (
     WindowEstimator,
 )
 from portfolio_dfl.risk.factor_models import StatisticalFactors
+from portfolio_dfl.risk.given_factors import GivenFactors
 from portfolio_dfl.risk.riskless import BesideRiskless
 from portfolio_dfl.risk.shrinkage import OAS, LedoitWolf
 
@@ -56,7 +57,9 @@ def build_covariance(
     halflife : float
         Number of returns; of ``ewma``.
     options : mapping, optional
-        Arguments of an own one, beside its window.
+        Arguments of an own one, beside its window; of ``factor`` those of
+        :class:`~portfolio_dfl.risk.StatisticalFactors`, or with ``exposures`` [N, K] those of
+        :class:`~portfolio_dfl.risk.GivenFactors`.
 
     Raises
     ------
@@ -65,6 +68,8 @@ def build_covariance(
     """
     if name in COVARIANCES:
         make, given = COVARIANCES[name], dict(options or {})
+        if name == "factor" and "exposures" in given:
+            make = GivenFactors
         known = {"window": window, "ridge": ridge, "halflife": halflife}
         own = [key for key in inspect.signature(make).parameters if key not in known]
         foreign = [key for key in given if key not in own]

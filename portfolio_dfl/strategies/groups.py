@@ -12,14 +12,21 @@ from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.data.tickers import ticker_text
 from portfolio_dfl.errors import ConfigError, DataError
 
-__all__ = ["read_exposures", "read_groups", "with_columns_read"]
+__all__ = ["read_exposures", "read_factors", "read_groups", "with_columns_read"]
 
 
 def with_columns_read(config: StudyConfig) -> StudyConfig:
-    """The configuration with what files say of tickers in ``allocation.limits`` in place of their paths.
+    """The configuration with what files say of tickers in place of their paths.
 
-    A file of exposures may have more tickers than the study.
+    They are those of ``allocation.limits`` and ``covariance.options.exposures``. A file of exposures may have more
+    tickers than the study.
     """
+    options = config.covariance.options
+    if config.covariance.estimator == "factor" and isinstance(options.get("exposures"), str):
+        read_options = {**options, "exposures": read_factors(options["exposures"])}
+        config = config.model_copy(
+            update={"covariance": config.covariance.model_copy(update={"options": read_options})}
+        )
     limits = config.allocation.limits
     changed: dict[str, Any] = {}
     if isinstance(limits.group_of, str):
@@ -64,16 +71,33 @@ def read_exposures(name: str, path: str, column: str) -> dict[str, float]:
         As there, and if one is no finite number.
     """
     asked = f"allocation.limits.exposures.{name}"
-    texts = _read_column(path, column, f"{asked}.values", f"{asked}.column")
+    return _numbers(_read_column(path, column, f"{asked}.values", f"{asked}.column"), f"{asked}.values", path, column)
+
+
+def read_factors(path: str) -> dict[str, dict[str, float]]:
+    """The numbers of every column but ``ticker`` of a file, by column and ticker, see :func:`read_groups`.
+
+    Raises
+    ------
+    ConfigError
+        As there, and if there is no other column, or what stands in one is no finite number.
+    """
+    asked = "covariance.options.exposures"
+    columns = [name for name in _read_table(path, asked).columns if name != "ticker"]
+    if not columns:
+        raise ConfigError(f"{asked}: {path} has no column of a factor beside ticker")
+    return {str(column): _numbers(_read_column(path, column, asked, asked), asked, path, column) for column in columns}
+
+
+def _numbers(texts: dict[str, str], asked: str, path: str, column: str) -> dict[str, float]:
     numbers = {ticker: pd.to_numeric(text, errors="coerce") for ticker, text in texts.items()}
     wrong = [f"{texts[ticker]} of {ticker}" for ticker, number in numbers.items() if not np.isfinite(number)]
     if wrong:
-        raise ConfigError(f"{asked}.values: {path} has no finite number in {column}: {', '.join(wrong)}")
+        raise ConfigError(f"{asked}: {path} has no finite number in {column}: {', '.join(wrong)}")
     return {ticker: float(number) for ticker, number in numbers.items()}
 
 
-def _read_column(path: str, column: str, asked: str, key: str) -> dict[str, str]:
-    """The text of a column by ticker; ``asked`` and ``key`` are what the configuration calls file and column."""
+def _read_table(path: str, asked: str) -> pd.DataFrame:
     try:
         if Path(path).suffix.lower() in (".parquet", ".pq"):
             table = pd.read_parquet(path)
@@ -82,6 +106,12 @@ def _read_column(path: str, column: str, asked: str, key: str) -> dict[str, str]
     except (OSError, ValueError) as error:  # of which pandas' complaints about text are kinds
         raise ConfigError(f"{asked}: {path} cannot be read: {error}") from error
     table.columns = table.columns.str.strip()
+    return table
+
+
+def _read_column(path: str, column: str, asked: str, key: str) -> dict[str, str]:
+    """The text of a column by ticker; ``asked`` and ``key`` are what the configuration calls file and column."""
+    table = _read_table(path, asked)
     lacking = [name for name in ("ticker", column) if name not in table.columns]
     if lacking:
         raise ConfigError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from portfolio_dfl.config.study import StudyConfig
+from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.strategies.cash import known_cash, without_cash
 from portfolio_dfl.strategies.limits import build_limits, starting_weights
 
@@ -303,11 +304,29 @@ def build_estimator(config: StudyConfig, assets: Sequence[str] = ()) -> Covarian
     from portfolio_dfl.risk.riskless import BesideRiskless
 
     section, cash = config.covariance, known_cash(config)
+    options = dict(section.options)
+    if section.estimator == "factor" and "exposures" in options:
+        options["exposures"] = _aligned(options["exposures"], [asset for asset in assets if asset != cash])
     estimator = build_covariance(
         section.estimator,
         window=section.window,
         ridge=section.ridge,
         halflife=section.halflife,
-        options=section.options,
+        options=options,
     )
     return estimator if cash is None else BesideRiskless(estimator, list(assets).index(cash))
+
+
+def _aligned(exposures: Any, assets: Sequence[str]) -> np.ndarray:
+    """Exposures by factor and ticker as an array [N, K], for a factor model."""
+    asked = "covariance.options.exposures"
+    if not isinstance(exposures, Mapping) or not all(isinstance(values, Mapping) for values in exposures.values()):
+        raise ConfigError(f"{asked} is a file, or {{factor: {{ticker: number}}}}; it is {exposures!r}")
+    for name, values in exposures.items():
+        lacking = [asset for asset in assets if asset not in values]
+        if lacking:
+            raise ConfigError(f"{asked}.{name} has no number for {', '.join(lacking)}: give one to each ticker")
+        odd = [f"{values[asset]!r} of {asset}" for asset in assets if not isinstance(values[asset], int | float)]
+        if odd:
+            raise ConfigError(f"{asked}.{name} has {', '.join(odd)}: a number is needed")
+    return np.array([[float(values[asset]) for values in exposures.values()] for asset in assets])
