@@ -12,7 +12,7 @@ from portfolio_dfl.report.canvas import FONT, GRID, INK
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["line_panels"]
+__all__ = ["interval_panels", "line_panels"]
 
 _COLOURS: tuple[str, ...] = ("#16528e", "#d1602f", "#2d8a6b", "#8c64a8", "#b98b1d", "#b0467b", "#3c9bb5", "#7c8c2b")
 _COLOURS += ("#5f62b8", "#a7a197", "#8f3b2e", "#4d6b47", "#cfa3b4", "#23262b")
@@ -75,5 +75,41 @@ def line_panels(
         font={"family": FONT, "size": 13, "color": INK},
         legend={"orientation": "h", "y": -0.25, "yanchor": "top"},
         margin={"l": 70, "r": 20, "t": 50, "b": 130},
+    )
+    return figure
+
+
+def interval_panels(panels: Mapping[str, pd.DataFrame], *, x_title: str) -> go.Figure:
+    """Panels side by side of estimates with their intervals, a line each: index, and estimate, low and high."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(rows=1, cols=len(panels), subplot_titles=list(panels), shared_yaxes=True)
+    for column, rows in enumerate(panels.values(), start=1):
+        figure.add_trace(
+            go.Scatter(
+                x=rows["estimate"],
+                y=rows.index,
+                error_x={
+                    "array": rows["high"] - rows["estimate"],
+                    "arrayminus": rows["estimate"] - rows["low"],
+                    "thickness": 2,
+                    "width": 5,
+                },
+                mode="markers",
+                marker={"size": 10, "color": _COLOURS[0]},
+                showlegend=False,
+            ),
+            row=1,
+            col=column,
+        )
+        figure.update_xaxes(title=x_title, zeroline=True, zerolinecolor=INK, gridcolor=GRID, row=1, col=column)
+    figure.update_yaxes(autorange="reversed", gridcolor=GRID)
+    figure.update_layout(
+        template="none",
+        width=360 * len(panels),
+        height=150 + 44 * max(len(rows) for rows in panels.values()),
+        font={"family": FONT, "size": 13, "color": INK},
+        margin={"l": 90, "r": 20, "t": 50, "b": 60},
     )
     return figure

@@ -69,7 +69,7 @@ def evidence(
         As of a study.
     """
     from portfolio_dfl.tasks.evidence.judgement import judge
-    from portfolio_dfl.tasks.evidence.page import verdict, write_page
+    from portfolio_dfl.tasks.evidence.page import summary_figure, verdict, write_page
     from portfolio_dfl.tasks.evidence.selection import select
     from portfolio_dfl.tasks.evidence.universes import EMBEDDED, TITLES, read_universe, require_known
 
@@ -124,6 +124,7 @@ def evidence(
             title="Decision-focused training chosen on one part of a span and judged on the rest: net utility a year, "
             "and decision-focused minus each with its 95 % interval",
             rows=rows,
+            figures={_NAME: summary_figure(found)},
             table=summary.to_string(index=False, float_format="{:.4f}".format, na_rep="–"),
             parameters={"universes": list(chosen), "configs": configs, "replications": replications},
             metrics={

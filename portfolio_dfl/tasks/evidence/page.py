@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from portfolio_dfl.tasks.charts import line_panels
+from portfolio_dfl.tasks.charts import interval_panels, line_panels
 from portfolio_dfl.tasks.evidence.judgement import EQUAL, OWN_CHOICE, TWO_STAGE, Judgement
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from portfolio_dfl.tasks.evidence.selection import Selection
     from portfolio_dfl.tasks.evidence.universes import Universe
 
-__all__ = ["Found", "verdict", "write_page"]
+__all__ = ["Found", "summary_figure", "verdict", "write_page"]
 
 # By name of the universe.
 Found = Mapping[str, "tuple[Universe, Selection, Judgement]"]
@@ -62,6 +62,17 @@ def verdict(found: Found) -> list[str]:
     return sentences
 
 
+def summary_figure(found: Found) -> go.Figure:
+    """Decision-focused minus its rivals, with intervals, by universe."""
+    panels = {
+        f"minus {other[0].lower()}{other[1:]}": pd.DataFrame(
+            {name: judged.differences.loc[(other, "utility"), :] for name, (_, _, judged) in found.items()}
+        ).T
+        for other in (TWO_STAGE, OWN_CHOICE, EQUAL)
+    }
+    return interval_panels(panels, x_title="net utility a year")
+
+
 def _listed(names: list[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
@@ -70,7 +81,11 @@ def write_page(path: Path, found: Found, mechanism: str | None, tasks: Path) -> 
     """Write the page; the mechanism study and the paper's tables are on it where their results lie in ``tasks``."""
     from plotly.offline import get_plotlyjs
 
-    parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(found)), _protocol(found)]
+    parts = [
+        "".join(f"<p>{escape(sentence)}</p>" for sentence in verdict(found)),
+        _figure(summary_figure(found)),
+        _protocol(found),
+    ]
     parts += [_section(universe, selection, judged) for universe, selection, judged in found.values()]
     if mechanism is not None:
         parts.append(
