@@ -61,10 +61,9 @@ def line_panels(
             legend.add(name)
         kind = {True: "log", False: "linear"}
         below = x_title if isinstance(x_title, str) else x_title[column - 1]
-        text = not pd.api.types.is_numeric_dtype(rows[x])
-        figure.update_xaxes(
-            type="category" if text else kind[log_x], title=below, exponentformat="power", row=1, col=column
-        )
+        dates = pd.api.types.is_datetime64_any_dtype(rows[x])
+        along = "date" if dates else kind[log_x] if pd.api.types.is_numeric_dtype(rows[x]) else "category"
+        figure.update_xaxes(type=along, title=below, exponentformat="power", row=1, col=column)
         figure.update_yaxes(type=kind[log_y], title=y_titles[column - 1], exponentformat="power", row=1, col=column)
     figure.update_xaxes(gridcolor=GRID, linecolor=GRID, zeroline=False)
     figure.update_yaxes(gridcolor=GRID, linecolor=GRID, zeroline=False)
