@@ -153,6 +153,9 @@ def predict(
         list[str] | None, typer.Option("--features", metavar="NAME=FILE", help="fresh table of a feature")
     ] = None,
     folder: Runs = Path("runs"),
+    uri: Annotated[
+        str | None, typer.Option(help="MLflow server of a registered model, http://HOST:PORT; else the folder's store")
+    ] = None,
 ) -> None:
     """Show target weights and trades at the last close of fresh prices, read as the study's were."""
     from portfolio_dfl.config.study import assignments
@@ -173,6 +176,7 @@ def predict(
         lot=lot,
         spreads=spreads,
         features=assignments(features or []),
+        uri=uri,
     ).text(format_)
     if output is None:
         _say(advice)

@@ -246,6 +246,9 @@ NOT_RUN: dict[str, str] = {
     "portfolio-dfl ui": "serves until it is stopped: tests/portfolio_dfl/tracking/test_dashboard.py",
     "mlflow server --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port 5000": "serves until it is stopped",
     "portfolio-dfl run configs/quickstart.yaml --set tracking.uri=http://127.0.0.1:5000": "needs that server",
+    "portfolio-dfl predict models:/decisions/1 --prices FILE --uri http://127.0.0.1:5000": (
+        "needs that server: tests/portfolio_dfl/tracking/test_dashboard.py"
+    ),
     "portfolio-dfl task factor-risk --reduced": "times: tests/portfolio_dfl/tasks/test_factor_risk.py",
     "dask scheduler": "serves until it is stopped: tests/portfolio_dfl/execution/test_fan_out.py has a cluster",
     "dask worker tcp://host:8786": "as the scheduler",

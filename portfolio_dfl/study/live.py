@@ -188,13 +188,14 @@ def advise(
     lot: int | None = None,
     spreads: str | os.PathLike[str] | pd.DataFrame | None = None,
     features: Tables | None = None,
+    uri: str | None = None,
 ) -> Advice:
     """Decide at the last close of fresh prices.
 
     Parameters
     ----------
     model : path or str
-        A run's folder or name, or ``models:/NAME/VERSION`` in the store of ``root``.
+        A run's folder or name, or ``models:/NAME/VERSION`` in the store of ``root`` or in that of ``uri``.
     prices : path or DataFrame, optional
         Adjusted closes; by default the source that the study was configured with is asked again. They are read as
         the study's were: tickers, calendar, policies, and nothing before its first date. Its last date is of the
@@ -225,15 +226,18 @@ def advise(
     features : mapping, optional
         Fresh tables of features by name, as files or frames; by default the sources that the study was configured with
         are read again.
+    uri : str, optional
+        Store of a registered model, as in ``tracking.uri``: ``http://HOST:PORT`` of a server; by default the local one
+        of ``root``.
 
     Raises
     ------
     TrackingError
-        If there is no such model.
+        If there is no such model, or the server does not answer.
     DataError
         If prices are stale, too few, or do not fit the strategy.
     """
-    folder, config = _saved(os.fspath(model), strategy, Path(root))
+    folder, config = _saved(os.fspath(model), strategy, Path(root), uri)
     section, tickers = config.data, saved_tickers(folder)
     with RunFolder(folder.parents[2]).importing():  # for a registered model that is no run, which tells no more
         policy, _ = load_policy(
@@ -329,12 +333,14 @@ def _fresh_tables(config: StudyConfig, given: Tables | None) -> Tables:
     return {**fresh, **(given or {})}
 
 
-def _saved(model: str, strategy: str, root: Path) -> tuple[Path, StudyConfig]:
+def _saved(model: str, strategy: str, root: Path, uri: str | None) -> tuple[Path, StudyConfig]:
     """Folder of a saved strategy, and its study as seen from where it lies."""
     if model.startswith("models:/"):
-        folder = download_model(root, model) / "artifacts" / "strategy"
+        folder = download_model(root, model, uri=uri) / "artifacts" / "strategy"
         config = StudyConfig.from_yaml((folder / "config.yaml").read_text(encoding="utf-8"))
         return folder, at_home(config, root.resolve())
+    if uri is not None:
+        raise TrackingError(f"{model} is a run, which lies in a folder: leave out --uri, or give models:/NAME/VERSION")
     run = RunFolder.open(model, root)
     saved = sorted(path.parent.name for path in run.path.glob("strategies/*/strategy"))
     for slug in (strategy, *(name for name in saved if name.startswith(f"{strategy}-seed"))):

@@ -126,14 +126,8 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
     root = Path(folder).resolve()
     artifacts = artifact_folder(root, experiment).as_uri()
     if uri is not None:
-        location = None
-        if _is_server(uri):
-            _require_answer(uri)
-        elif uri.partition("://")[0].partition("+")[0] in _DATABASES:
-            _require_database(uri, None)
-            location = artifacts
-        elif uri.partition("://")[0] == "databricks":
-            _require_credentials(uri)
+        _require_store(uri)
+        location = artifacts if _is_database(uri) else None
         return StudyStore(uri, experiment, _experiment_id(_client(uri), uri, experiment, location))
     database = root / "mlflow.db"
     local = sqlite_uri(database)
@@ -154,17 +148,33 @@ def open_store(folder: str | os.PathLike[str], *, experiment: str, uri: str | No
 def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | None = None) -> Path:
     """Local folder of a registered model, ``models:/NAME/VERSION``.
 
+    Parameters
+    ----------
+    folder : path
+        Where the local store lies.
+    model : str
+    uri : str, optional
+        Address of the server, or another store's URI, that is looked in instead; nothing is made there.
+
     Raises
     ------
     TrackingError
-        If there is no store, or the name or version is not in it.
+        If there is no store, the server does not answer, or the name or version is not in it.
     """
     from mlflow.artifacts import download_artifacts
 
     name, _, version = model.removeprefix("models:/").partition("/")
     database = database_of(Path(folder).resolve())
-    if uri is None and not database.is_file():  # MLflow would make one to look for the model in
-        raise TrackingError(f"no MLflow store in {folder}, so no {model}; name the folder of runs it was registered in")
+    # MLflow would make a store to look for the model in.
+    if uri is None and not database.is_file():
+        raise TrackingError(
+            f"no MLflow store in {folder}, so no {model}; name the folder of runs it was registered in, or its server "
+            "with --uri"
+        )
+    if uri is not None:
+        if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
+            raise TrackingError(f"no MLflow store at {uri}, so no {model}")
+        _require_store(uri)
     store = uri or sqlite_uri(database)
     client = _client(store, database if uri is None else None)
     if uri is None:
@@ -392,6 +402,20 @@ def _experiment_id(client: MlflowClient, uri: str, name: str, location: str | No
 
 def _is_server(uri: str) -> bool:
     return uri.partition("://")[0] in ("http", "https")
+
+
+def _is_database(uri: str) -> bool:
+    return uri.partition("://")[0].partition("+")[0] in _DATABASES
+
+
+def _require_store(uri: str) -> None:
+    """Try to reach what somebody gave the URI of."""
+    if _is_server(uri):
+        _require_answer(uri)
+    elif _is_database(uri):
+        _require_database(uri, None)
+    elif uri.partition("://")[0] == "databricks":
+        _require_credentials(uri)
 
 
 def _require_answer(uri: str) -> None:

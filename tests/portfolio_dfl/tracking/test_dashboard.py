@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import shutil
 import signal
 import socket
@@ -10,10 +11,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
+from small_study import small
 
 from portfolio_dfl.errors import TrackingError
+from portfolio_dfl.study.live import advise
+from portfolio_dfl.study.run import run_study
 from portfolio_dfl.tracking.dashboard import Dashboard, start_dashboard, study_pages
 from portfolio_dfl.tracking.mlflow_store import open_store, tracked_run
 
@@ -78,6 +84,29 @@ def test_runs_are_logged_over_http(dashboard: Dashboard, tmp_path: Path) -> None
     assert len(runs) == before + 3
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert store.experiment_id in study_pages(address, address)[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_a_server_holds_decides_as_the_run_does(dashboard: Dashboard, tmp_path: Path) -> None:
+    address = dashboard.page.split("/#/")[0]
+    wishes = ["backtest.strategies=[decision_focused]", "evaluation.bootstrap=0", "tracking.register_as=decisions"]
+    done = run_study(small(tmp_path / "runs", *wishes, f"tracking.uri={address}"))
+    fresh: dict[str, Any] = {"prices": "embedded", "today": dt.date(2018, 9, 5), "root": tmp_path / "runs"}
+    advice = advise("models:/decisions/1", uri=address, **fresh)
+    pd.testing.assert_frame_equal(advice.to_frame(), advise(done.folder, **fresh).to_frame())
+    with pytest.raises(TrackingError, match=r"models:/decisions/1; name the folder .* or its server with --uri"):
+        advise("models:/decisions/1", **fresh)
+    with pytest.raises(TrackingError, match="models:/decisions/2"):
+        advise("models:/decisions/2", uri=address, **fresh)
+    with pytest.raises(TrackingError, match="leave out --uri"):
+        advise(done.folder, uri=address, **fresh)
+
+
+def test_looking_for_a_model_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(TrackingError, match=r"no MLflow server answers at http://127\.0\.0\.1:1"):
+        advise("models:/decisions/1", root=tmp_path, uri="http://127.0.0.1:1")
+    with pytest.raises(TrackingError, match="no MLflow store at sqlite:///"):
+        advise("models:/decisions/1", root=tmp_path, uri=f"sqlite:///{tmp_path / 'absent.db'}")
     assert not list(tmp_path.iterdir())
 
 
