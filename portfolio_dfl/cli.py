@@ -119,11 +119,12 @@ def report(
     png: Annotated[bool, typer.Option("--png", help="each figure as a picture for papers too, in RUN/figures")] = False,
 ) -> None:
     """Write a finished study's report anew and show its table."""
-    from portfolio_dfl.study.page import write_study_report
-    from portfolio_dfl.study.result import load_result
+    with _waiting("the report is written"):
+        from portfolio_dfl.study.page import write_study_report
+        from portfolio_dfl.study.result import load_result
 
-    result = load_result(run, root=folder)
-    write_study_report(result)
+        result = load_result(run, root=folder)
+        write_study_report(result)
     _say(result)
     if png:
         from portfolio_dfl.report.pictures import write_pictures
@@ -158,26 +159,27 @@ def predict(
     ] = None,
 ) -> None:
     """Show target weights and trades at the last close of fresh prices, read as the study's were."""
-    from portfolio_dfl.config.study import assignments
-    from portfolio_dfl.study.live import advise, require_format
+    with _waiting("the strategy and fresh prices are read"):
+        from portfolio_dfl.config.study import assignments
+        from portfolio_dfl.study.live import advise, require_format
 
-    require_format(format_)
-    advice = advise(
-        model,
-        prices=prices,
-        holdings=holdings,
-        strategy=strategy,
-        root=folder,
-        max_age=max_age,
-        today=None if today is None else today.date(),
-        start=start,
-        policies=assignments(policy or []),
-        wealth=wealth,
-        lot=lot,
-        spreads=spreads,
-        features=assignments(features or []),
-        uri=uri,
-    ).text(format_)
+        require_format(format_)
+        advice = advise(
+            model,
+            prices=prices,
+            holdings=holdings,
+            strategy=strategy,
+            root=folder,
+            max_age=max_age,
+            today=None if today is None else today.date(),
+            start=start,
+            policies=assignments(policy or []),
+            wealth=wealth,
+            lot=lot,
+            spreads=spreads,
+            features=assignments(features or []),
+            uri=uri,
+        ).text(format_)
     if output is None:
         _say(advice)
     else:
@@ -202,13 +204,11 @@ def ui(
     browser: Annotated[bool, typer.Option(help="open the page in a browser")] = True,
 ) -> None:
     """Open MLflow's dashboard on the runs of the newest study."""
-    from rich.console import Console
-
     from portfolio_dfl.execution.interruption import closed_on_signal
     from portfolio_dfl.tracking.dashboard import start_dashboard
 
     with closed_on_signal():
-        with Console(stderr=True).status("MLflow is starting, which takes some 10 seconds"):
+        with _waiting("MLflow is starting, which takes some 10 seconds"):
             dashboard = start_dashboard(folder, port=port, open_browser=browser)
         _say(f"{dashboard}\nstop with Ctrl-C")
         dashboard.wait()
@@ -236,8 +236,11 @@ def task(
     from portfolio_dfl.execution.interruption import closed_on_signal
     from portfolio_dfl.tasks.catalogue import run_task
 
+    told = f"{name} is being measured" + ("" if reduced else "; `--reduced` takes small sizes, for a quick look")
     with closed_on_signal():  # Lightning would hear a signal at the end of a step, and call that success
-        _say(run_task(name, assignments(override or []), reduced=reduced, folder=folder))
+        with _waiting(told):
+            result = run_task(name, assignments(override or []), reduced=reduced, folder=folder)
+        _say(result)
 
 
 @app.command()
@@ -245,7 +248,9 @@ def doctor() -> None:
     """Show versions, the solvers found, and what Gurobi's licence allows."""
     from portfolio_dfl.execution.doctor import diagnose
 
-    _say(diagnose())
+    with _waiting("every solver is tried"):
+        found = diagnose()
+    _say(found)
 
 
 @app.command()
@@ -273,8 +278,8 @@ def fetch(
     """Load prices, check them, and freeze them under a name for studies to use offline."""
     from portfolio_dfl.data.store import fetch_snapshot
 
-    _say(
-        fetch_snapshot(
+    with _waiting(f"prices of {name} are loaded from {source} and checked"):
+        snapshot = fetch_snapshot(
             source,
             name,
             folder=folder,
@@ -284,7 +289,7 @@ def fetch(
             calendar=_calendar(calendar),
             accept_changes=accept_changes,
         )
-    )
+    _say(snapshot)
 
 
 @data.command()
@@ -417,42 +422,68 @@ def _progress_bars() -> Iterator[Callable[[str, int, int], None]]:
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TaskID,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class Pace(ProgressColumn):
+        """Time that one takes."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if not speed else f"{1.0 / speed:{'.2g' if speed > 0.1 else '.0f'}} s each")
 
     bars: dict[str, TaskID] = {}
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=16),  # so that all of it fits into 80 columns
         MofNCompleteColumn(),
+        Pace(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    display = Progress(*columns, console=Console(stderr=True))
+    console = Console(stderr=True)
+    display = Progress(*columns, console=console)
+    opening = console.status("libraries, prices and MLflow are being opened; longest at first")
 
     def advance(stage: str, done: int, total: int) -> None:
         if not bars:
+            opening.stop()
             display.start()
         if stage not in bars:
             bars[stage] = display.add_task(stage, total=total)
         display.update(bars[stage], completed=done, total=total)
 
+    opening.start()
     try:
         yield advance
     except BaseException as error:
         # What is left on the screen is the error alone, or how to go on.
+        opening.stop()
         display.live.transient = True
         display.live.stop()
         if isinstance(error, KeyboardInterrupt | SystemExit):
             for note in getattr(error, "__notes__", ()):
                 typer.secho(note, file=sys.stderr, err=True)
         raise
+    opening.stop()
     if bars:
         display.stop()
+
+
+@contextmanager
+def _waiting(for_what: str) -> Iterator[None]:
+    """Say on a terminal, while it lasts, what takes seconds or more without a sign of its own."""
+    from rich.console import Console
+
+    with Console(stderr=True).status(for_what):
+        yield
 
 
 if __name__ == "__main__":

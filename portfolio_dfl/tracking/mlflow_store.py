@@ -179,7 +179,7 @@ def download_model(folder: str | os.PathLike[str], model: str, *, uri: str | Non
     client = _client(store, database if uri is None else None)
     if uri is None:
         keep_artifacts_beside(database)
-    with reported(f"the request for {model}", store):
+    with variable("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false"), reported(f"the request for {model}", store):
         source = client.get_model_version(name, version).source
         return Path(download_artifacts(artifact_uri=source, tracking_uri=store))
 

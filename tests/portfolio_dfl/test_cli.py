@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import pty
+import re
 import resource
 import subprocess
 import sys
@@ -11,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_study import start
+from small_study import brief, empty_store, start
 
 from portfolio_dfl.cli import main
 from portfolio_dfl.config.study import load_config
@@ -461,3 +464,29 @@ def test_output_that_cannot_be_written_is_told() -> None:
 def test_the_doctor_opens_with_its_own_findings() -> None:
     """Solvers print banners past Python."""
     assert portfolio_dfl("doctor").stdout.startswith("Versions\n")
+
+
+def on_a_terminal(*words: str, cwd: Path) -> str:
+    """What a terminal of 80 columns is sent by a command."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "portfolio_dfl.cli", *words]
+    told = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, cwd=cwd, env=told)
+    os.close(theirs)
+    sent = b""
+    with contextlib.suppress(OSError):  # the end, as Linux tells it
+        while part := os.read(ours, 4096):
+            sent += part
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", sent.decode())
+
+
+def test_a_terminal_shows_what_is_waited_for_then_pace_and_time_left(tmp_path: Path) -> None:
+    config = tmp_path / "study.yaml"
+    config.write_text(brief(empty_store(tmp_path / "runs")).to_yaml(), encoding="utf-8")
+    shown = on_a_terminal("train", str(config), cwd=tmp_path)
+    assert shown.index("libraries, prices and MLflow are being opened") < shown.index("Training windows")
+    last = shown.rstrip().splitlines()[-1]
+    assert re.search(r"14/14 \S+ s each \d:\d\d:\d\d left 0:00:00", last), last
+    assert len(last) <= 80
