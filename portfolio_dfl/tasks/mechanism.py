@@ -73,7 +73,7 @@ class KnownMarket:
     curvature: float = 1.0
     signal: float = 0.3
     cost: float = 5e-4
-    samples: int = 800
+    samples: int = 400
     assets: int = 4
     strength: float = 1e-5
 
@@ -97,14 +97,14 @@ class KnownMarket:
 def mechanism(
     *,
     markets: int = 200,
-    tested: int = 250,
-    epochs: int = 25,
+    tested: int = 200,
+    epochs: int = 20,
     learning_rate: float = 0.03,
     risk_aversion: float = 30.0,
     curvature: Sequence[float] = (0.0, 0.5, 1.0, 1.5),
     signal: Sequence[float] = (0.1, 0.3, 1.0),
     cost: Sequence[float] = (0.0, 5e-4, 1e-3),
-    samples: Sequence[int] = (200, 800, 3200),
+    samples: Sequence[int] = (100, 400, 1600),
     assets: Sequence[int] = (2, 4, 8),
     strength: Sequence[float] = (0.0, 1e-5, 1e-4),
     seed: int = 0,
