@@ -12,7 +12,7 @@ from portfolio_dfl.report.canvas import FONT, GRID, INK
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["interval_panels", "line_panels"]
+__all__ = ["gain_panels", "interval_panels", "line_panels"]
 
 _COLOURS: tuple[str, ...] = ("#16528e", "#d1602f", "#2d8a6b", "#8c64a8", "#b98b1d", "#b0467b", "#3c9bb5", "#7c8c2b")
 _COLOURS += ("#5f62b8", "#a7a197", "#8f3b2e", "#4d6b47", "#cfa3b4", "#23262b")
@@ -29,11 +29,10 @@ def line_panels(
     log_x: bool = True,
     log_y: bool = True,
     dashed: Sequence[str] = (),
-    error: str | None = None,
 ) -> go.Figure:
     """Panels side by side, one a title, that share their legend and colours; one title of x for all, or one each.
 
-    Where x is text, points stand side by side. ``error`` names a column of half the lengths of bars of error.
+    Where x is text, points stand side by side.
     """
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
@@ -52,7 +51,6 @@ def line_panels(
                     legendgroup=str(name),
                     showlegend=name not in legend,
                     mode="lines+markers" if len(line) <= 24 else "lines",
-                    error_y=None if error is None else {"array": line[error], "thickness": 1, "width": 3},
                     line={"color": colours[name], "width": 2, "dash": "dot" if name in dashed else "solid"},
                 ),
                 row=1,
@@ -109,6 +107,46 @@ def interval_panels(panels: Mapping[str, pd.DataFrame], *, x_title: str) -> go.F
         width=360 * len(panels),
         height=150 + 44 * max(len(rows) for rows in panels.values()),
         font={"family": FONT, "size": 13, "color": INK},
-        margin={"l": 90, "r": 20, "t": 50, "b": 60},
+        margin={"l": 90, "r": 20, "t": 50, "b": 70},
+    )
+    return figure
+
+
+def gain_panels(panels: Mapping[str, pd.DataFrame], *, y_title: str, columns: int = 3) -> go.Figure:
+    """Gains with their intervals over values side by side: a panel each of text x, and gain, low and high.
+
+    Intervals above zero are blue, those below it orange, those with zero in them grey.
+    """
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    rows = -(-len(panels) // columns)
+    figure = make_subplots(rows=rows, cols=columns, subplot_titles=list(panels), vertical_spacing=0.2)
+    for number, found in enumerate(panels.values()):
+        place = {"row": number // columns + 1, "col": number % columns + 1}
+        colours = [
+            _COLOURS[0] if low > 0.0 else _COLOURS[1] if high < 0.0 else "#8a8880"
+            for low, high in zip(found["low"], found["high"], strict=True)
+        ]
+        figure.add_trace(
+            go.Bar(
+                x=found["x"],
+                y=found["gain"],
+                marker={"color": colours},
+                error_y={"array": found["high"] - found["gain"], "color": INK, "thickness": 1.5, "width": 4},
+                showlegend=False,
+                width=0.6,
+            ),
+            **place,
+        )
+        figure.update_xaxes(type="category", **place)
+        title = y_title if number % columns == 0 else None
+        figure.update_yaxes(title=title, gridcolor=GRID, zeroline=True, zerolinecolor=INK, **place)
+    figure.update_layout(
+        template="none",
+        width=1080,
+        height=90 + 300 * rows,
+        font={"family": FONT, "size": 13, "color": INK},
+        margin={"l": 80, "r": 20, "t": 50, "b": 50},
     )
     return figure

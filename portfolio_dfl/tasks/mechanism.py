@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from portfolio_dfl.tasks.records import TaskResult, describe_machine, require_pl
 from portfolio_dfl.tasks.settings import require_least, require_positive, require_some
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
     from torch import Tensor
 
     from portfolio_dfl.allocation import MultiPeriodMeanVariance
@@ -361,34 +362,14 @@ def _verdict(rows: pd.DataFrame) -> str:
     return f"Decision-focused is ahead beyond chance at: {named(ahead)}. Two-stage: {named(behind)}."
 
 
-def mechanism_figure(rows: pd.DataFrame) -> Any:
-    """What both trainings earn along every knob, from the rows of the task."""
-    from portfolio_dfl.tasks.charts import line_panels
+def mechanism_figure(rows: pd.DataFrame) -> go.Figure:
+    """What decision-focused training gains over two-stage along every knob, from the rows of the task."""
+    from portfolio_dfl.tasks.charts import gain_panels
 
-    panels: Mapping[str, pd.DataFrame] = {
-        _KNOBS[str(name)]: pd.concat(
-            [
-                part.assign(
-                    training=label,
-                    at=range(len(part)),
-                    share=part[column],
-                    spread=0.5 * (part["high"] - part["low"]) if column == "decision_focused" else 0.0,
-                    tick=part["misspecification" if name == "curvature" else "value"].map("{:.3g}".format),
-                )
-                for label, column in (("decision-focused", "decision_focused"), ("two-stage", "two_stage"))
-            ]
+    panels = {
+        _KNOBS[str(name)]: part.assign(
+            x=part["misspecification"].map("{:.2f}".format) if name == "curvature" else part["value"].map("{:g}".format)
         )
-        for name, part in rows.groupby("knob", sort=False)
+        for name, part in rows.astype({"value": float}).groupby("knob", sort=False)
     }
-    figure = line_panels(
-        panels,
-        x="tick",
-        y="share",
-        by="training",
-        x_title=["share missed", "s", "c", "days", "N", "μ"][: len(panels)],
-        y_titles=["share of what the truth would earn", *[""] * (len(panels) - 1)],
-        log_x=False,
-        log_y=False,
-        error="spread",
-    )
-    return figure
+    return gain_panels(panels, y_title="decision-focused − two-stage")

@@ -31,6 +31,8 @@ def evidence(
     configs: str = "configs/evidence",
     sensitivity: Sequence[str] = ("etf7", "sp500", "factors"),
     replications: int = 1000,
+    backend: str = "sequential",
+    workers: int = 2,
     reduced: bool = False,
     folder: str | os.PathLike[str] = "runs",
 ) -> TaskResult:
@@ -51,6 +53,8 @@ def evidence(
         Universes in which λ, τ and H are varied as well.
     replications : int
         Of bootstraps.
+    backend, workers
+        As of ``execution``: where the studies that judge are spread; searches run in this process.
     reduced : bool
         The factor ETFs alone, with a grid of four, a year of selection, a year of test and three epochs.
     folder : path
@@ -78,10 +82,10 @@ def evidence(
     place = Path(folder) / "tasks" / _NAME
     sources = {"etf7": etf7, "etfs": etfs, "stocks": stocks}
     named = [name for name in TITLES if sources.get(name) or name in EMBEDDED] if universes is None else universes
-    small: dict[str, object] = {}
+    small: dict[str, object] = {"execution__backend": backend, "execution__workers": workers}
     if reduced:
         named, sensitivity, replications = ["factors"], [], 100
-        small = {
+        small |= {
             "training__epochs": 3,
             "sweep__days": 250,
             "sweep__trials": 4,

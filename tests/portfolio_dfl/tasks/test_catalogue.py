@@ -174,7 +174,9 @@ def test_every_number_and_list_of_a_task_is_tried() -> None:
         parameters = inspect.signature(getattr(import_module(f"portfolio_dfl.tasks.{module}"), function)).parameters
         tried = {assignment.partition("=")[0] for assignment in UNUSABLE[name]}
         free = {"folder", "reduced", "peers", "source", "start", "end", "market", *fixed}
-        free |= {"etf7", "etfs", "stocks", "configs", "sensitivity"} if name == "evidence" else set()
+        free |= (
+            {"etf7", "etfs", "stocks", "configs", "sensitivity", "backend", "workers"} if name == "evidence" else set()
+        )
         assert tried == set(parameters) - free - ({"n"} if name == "sudoku" else set())
 
 

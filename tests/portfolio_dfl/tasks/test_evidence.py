@@ -15,7 +15,8 @@ from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.evidence import evidence
 from portfolio_dfl.tasks.evidence.universes import TITLES, read_universe
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs" / "evidence"
+ROOT = Path(__file__).resolve().parents[3]
+CONFIGS, PAGES = ROOT / "configs" / "evidence", ROOT / "docs" / "pages"
 
 
 def test_a_reduced_protocol_selects_judges_and_says_what_it_found(runs: Path) -> None:
@@ -58,6 +59,27 @@ def test_a_chosen_configuration_is_its_grid_with_one_value_of_each_list(name: st
     assert {key: chosen[key] for key in same} == {key: search[key] for key in same}
     assert universe.chosen.backtest.start == universe.search.backtest.start
     assert universe.chosen.sweep == StudyConfig().sweep
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").removesuffix(" %"))
+
+
+def test_the_page_of_the_evidence_shows_what_the_table_beside_it_has() -> None:
+    text = (PAGES / "evidence.md").read_text(encoding="utf-8")
+    rows = pd.read_csv(PAGES / "evidence" / "evidence.csv").set_index(["universe", "strategy"])
+    shown = ("Decision-focused", "Two-stage", "Two-stage, its own choice", "Equal weight")
+    for name in TITLES:
+        line = next(
+            line for line in text.splitlines() if line.startswith(f"| {name} | +") or line.startswith(f"| {name} | −")
+        )
+        cells = [cell.strip() for cell in line.strip("|").split("|")][1:]
+        for strategy, cell in zip(shown, cells[:4], strict=True):
+            assert number(cell) == pytest.approx(rows.loc[(name, strategy), "utility"], abs=5.1e-5)
+        for strategy, cell in zip(shown[1:], cells[4:], strict=True):
+            estimate, low, high = (number(part.strip(" ,[]")) for part in cell.split(" "))
+            found = rows.loc[(name, strategy), ["difference", "low", "high"]].to_numpy(float)
+            np.testing.assert_allclose([estimate, low, high], found, atol=5.1e-5)
 
 
 def test_a_chosen_configuration_runs_on_fresh_prices() -> None:

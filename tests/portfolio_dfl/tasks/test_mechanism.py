@@ -43,3 +43,11 @@ def test_misspecification_runs_from_none_to_all() -> None:
     assert found[:2] == [0.0, 0.0]
     assert found == sorted(found)
     assert math.isclose(found[3], 1.0 - 1.0 / math.expm1(1.0))
+
+
+def test_the_page_of_the_evidence_has_the_lines_of_its_table() -> None:
+    pages = Path(__file__).resolve().parents[3] / "docs" / "pages"
+    text = (pages / "evidence.md").read_text(encoding="utf-8")
+    for row in pd.read_csv(pages / "evidence" / "mechanism.csv").to_dict("records"):
+        interval = f"{row['gain']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]".replace("-", "−")
+        assert f"| {row['two_stage']:.3f} | {row['decision_focused']:.3f} | {interval} |" in text
