@@ -31,7 +31,7 @@ def _configuration() -> str:
     return (
         "# Configuration\n\nEvery setting with its default and what it means, as `portfolio-dfl config` prints it. "
         "A file of a study gives those that differ.\n\n"
-        f"```yaml\n{StudyConfig().to_yaml(comments=True)}```\n"
+        f"``` {{ .yaml .wrapped }}\n{StudyConfig().to_yaml(comments=True)}```\n"
     )
 
 
