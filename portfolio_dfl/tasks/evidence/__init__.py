@@ -128,7 +128,7 @@ def evidence(
             title="Decision-focused training chosen on one part of a span and judged on the rest: net utility a year, "
             "and decision-focused minus each with its 95 % interval",
             rows=rows,
-            figures={_NAME: summary_figure(found)},
+            figures={"differences": summary_figure(found)},
             table=summary.to_string(index=False, float_format="{:.4f}".format, na_rep="–"),
             parameters={"universes": list(chosen), "configs": configs, "replications": replications},
             metrics={
