@@ -56,7 +56,7 @@ def evidence(
     backend, workers
         As of ``execution``: where the studies that judge are spread; searches run in this process.
     reduced : bool
-        The factor ETFs alone, with a grid of four, a year of selection, a year of test and three epochs.
+        The factor ETFs alone, with a grid of two, half a year of selection, half a year of test and two epochs.
     folder : path
         Folder of runs; searches and studies are kept in it, too.
 
@@ -86,11 +86,11 @@ def evidence(
     if reduced:
         named, sensitivity, replications = ["factors"], [], 100
         small |= {
-            "training__epochs": 3,
-            "sweep__days": 250,
-            "sweep__trials": 4,
-            "backtest__end": "2020-01-31",
-            "sweep__space": "{training.loss: [executed_utility, net_utility], training.learning_rate: [0.001, 0.003]}",
+            "training__epochs": 2,
+            "sweep__days": 120,
+            "sweep__trials": 2,
+            "backtest__end": "2019-06-28",
+            "sweep__space": "{training.loss: [executed_utility, net_utility]}",
         }
     require_known(named)
     require_place(_NAME, folder)

@@ -31,7 +31,7 @@ def test_a_reduced_protocol_selects_judges_and_says_what_it_found(runs: Path) ->
     page = (place / "evidence.html").read_text(encoding="utf-8")
     assert all(note in page for note in result.notes if note.startswith("Against"))
     trials = pd.read_csv(place / "factors_trials.csv")
-    assert len(trials) == 4
+    assert len(trials) == 2
     search = next(path for path in (place / "studies").glob("evidence-factors-*.csv"))
     assert pd.read_csv(search, parse_dates=["date"])["date"].max() < pd.Timestamp("2019-01-05")
     again = evidence(configs=str(CONFIGS), reduced=True, folder=runs)  # nothing is trained a second time
