@@ -211,7 +211,9 @@ def test_a_page_is_drawn_without_errors_or_overflow(browser: Browser, address: s
 @pytest.mark.browser
 def test_the_search_finds_a_public_name(browser: Browser, address: str) -> None:
     sheet = browser.new_page(viewport={"width": 1400, "height": 900})
-    sheet.goto(f"{address}/index.html")
-    sheet.fill(".md-search__input", "MultiPeriodMeanVariance")
-    sheet.wait_for_selector(".md-search-result__link[href*='reference/decisions.html']", timeout=20_000)
+    sheet.goto(f"{address}/index.html", wait_until="networkidle")  # the index is there when it is asked
+    sheet.click(".md-search__input")
+    sheet.type(".md-search__input", "MultiPeriodMeanVariance")
+    found = ".md-search-result__link[href*='reference/decisions.html']"
+    sheet.wait_for_selector(found, state="attached", timeout=60_000)
     sheet.close()
