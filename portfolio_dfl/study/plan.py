@@ -324,8 +324,8 @@ def _require_spreads_of_members(
     if trained and costs.in_plan:
         seen = max(config.forecasting.lookback, config.covariance.window)
         for universe in changing.universes:
-            row = int(dates.get_loc(universe.since))  # type: ignore[arg-type]
-            earliest = int(dates.get_loc(universe.begins)) + seen - 1  # type: ignore[arg-type]
+            row = int(dates.searchsorted(universe.since))
+            earliest = int(dates.searchsorted(universe.begins)) + seen - 1
             begin = earliest if config.training.expanding else row - (first_decision(config) - seen)
             where[begin : row + 1, returns.columns.isin(universe.assets)] = True
     costs.spreads_on(dates, list(panel.tickers), where)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from portfolio_dfl.errors import ConfigError
 from portfolio_dfl.tasks.evidence.peers import HierarchicalRisk, ShrunkMeanVariance
 from portfolio_dfl.tasks.evidence.studies import finished_study
 
@@ -66,10 +67,14 @@ def judge(
     own: dict[str, Any] = {}
     if peers:
         rate = config.costs.rate
+        if not isinstance(rate, int | float):
+            raise ConfigError(
+                f"costs.rate of {universe.name} is {rate!r}; skfolio's need one for all tickers"
+            )
         own = {
             "skfolio_mean_variance": ShrunkMeanVariance(
                 config.allocation.risk_aversion,
-                float(rate) if isinstance(rate, int | float) else 0.0,
+                float(rate),
                 max_weight=config.allocation.max_weight or 1.0,
             ),
             "skfolio_hierarchical": HierarchicalRisk(),
@@ -93,7 +98,7 @@ def judge(
         strategies=table,
         differences=_differences(books, aversion, per_year, replications),
         costs=costs[["utility", "sharpe"]],
-        years=pd.DataFrame(net.groupby(net.index.year).agg(_utility, per_year, aversion)),  # type: ignore[attr-defined]
+        years=pd.DataFrame(net.groupby(pd.DatetimeIndex(net.index).year).agg(_utility, per_year, aversion)),
         regimes=_regimes(net, per_year),
         sensitivity=_sensitivity(universe) if sensitivity else pd.DataFrame(),
         deflated_sharpe=deflated_sharpe(books[FOCUSED].net_returns, selection.sharpes),

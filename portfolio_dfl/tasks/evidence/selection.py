@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from portfolio_dfl.backtest.overfitting import probability_of_overfitting
+from portfolio_dfl.backtest.rhythm import periods_per_year_of
 from portfolio_dfl.tasks.evidence.studies import finished_study
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Selection:
     def sharpes(self) -> list[float]:
         """Sharpe ratios a year of all decision-focused trials."""
         returns = self.focused.returns
-        return [float(value) for value in np.sqrt(252.0) * returns.mean() / returns.std(ddof=1)]
+        per_year = periods_per_year_of(pd.DatetimeIndex(returns.index))
+        return [float(value) for value in np.sqrt(per_year) * returns.mean() / returns.std(ddof=1)]
 
 
 def select(universe: Universe, *, replications: int = 1000) -> Selection:
