@@ -68,9 +68,7 @@ def judge(
     if peers:
         rate = config.costs.rate
         if not isinstance(rate, int | float):
-            raise ConfigError(
-                f"costs.rate of {universe.name} is {rate!r}; skfolio's need one for all tickers"
-            )
+            raise ConfigError(f"costs.rate of {universe.name} is {rate!r}; skfolio's need one for all tickers")
         own = {
             "skfolio_mean_variance": ShrunkMeanVariance(
                 config.allocation.risk_aversion,
