@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .errors import ShapeError
-from .matrices.sparse import SparsePattern
+from .matrices.pattern import SparsePattern
 
 __all__ = ["native_arrays", "own_numbers", "split_argument"]
 

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 
 from .arguments import own_numbers
 from .errors import DoubleBackwardError
-from .matrices.sparse import SparsePattern
+from .matrices.pattern import SparsePattern
 from .options import Options
 from .program.problem import NAMES
 from .solution.base import Solution

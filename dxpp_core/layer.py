@@ -16,7 +16,7 @@ from .errors import ProblemError, ShapeError, TracingError
 from .kkt.active_set import Certificate
 from .kkt.differentiability import DifferentiabilityWarning
 from .kkt.penalty import PluginPenalty
-from .matrices.sparse import SparsePattern
+from .matrices.pattern import SparsePattern
 from .options import Options, Timings
 from .program.problem import NAMES
 from .solvers import Solver, find_solver

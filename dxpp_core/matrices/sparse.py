@@ -1,14 +1,9 @@
-"""Sparse matrices: everything that depends on the pattern alone is worked out once and kept with it.
-
-The penalty Hessian has one fixed pattern, that of all rows and bounds, inactive ones with stiffness zero; its
-ordering and symbolic analysis are QDLDL's (Stellato et al. 2020, AMD ordering) and are reused.  Rows with many
-entries are not folded into it but stand beside it in quasi-definite form [[H, Bᵀ], [B, −κ⁻¹]].
-"""
+"""Sparse matrices: everything that depends on the pattern alone is worked out once and kept with it."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,59 +11,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from ..errors import NonConvexError
 from ..solvers.base import Matrix
 from .base import RIDGE, Factor
 from .compact import CompactMatrices, compact_matrices
 from .dense import CURVATURE_TOLERANCE
 from .equilibration import equilibrate
+from .pattern import SparsePattern
+from .penalty_hessian import hessian_pattern
 from .products import DenseRows, DiagonalProduct, Product, SparseProduct
 
-__all__ = ["SparsePattern", "SparseStructure", "SparseSystem"]
+__all__ = ["SparseStructure", "SparseSystem"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int32]
 Positions = NDArray[np.int64]
 
-_LONGEST_FOLDED_ROW = 32
-_IDLE_FACTORS = 256
 _DENSE_BLOCK = 256
-# Rows with at least this share of their entries present are multiplied as an array.
-_FULL_SHARE = 0.3
-
-
-class SparsePattern:
-    """Row pointers and sorted column indices of a CSR matrix."""
-
-    __slots__ = ("indices", "indptr", "rows", "shape")
-
-    def __init__(
-        self,
-        indptr: NDArray[Any],
-        indices: NDArray[Any],
-        shape: tuple[int, int],
-        rows: NDArray[Any] | None = None,
-    ) -> None:
-        self.indptr: Index = np.asarray(indptr, dtype=np.int32)
-        self.indices: Index = np.asarray(indices, dtype=np.int32)
-        self.shape = shape
-        if rows is None:
-            rows = np.repeat(np.arange(shape[0], dtype=np.int32), self.indptr[1:] - self.indptr[:-1])
-        self.rows: Index = rows
-
-    @property
-    def nnz(self) -> int:
-        return int(self.indices.size)
-
-    def matrix(self, data: Array) -> sparse.csr_matrix:
-        return sparse.csr_matrix((data, self.indices, self.indptr), shape=self.shape, copy=False)
-
-    def to_csc(self) -> tuple[Positions, Index, Index]:
-        """Order of the entries, row indices and column pointers of the same matrix by columns."""
-        order = np.argsort(self.indices, kind="stable")
-        indptr = np.zeros(self.shape[1] + 1, dtype=np.int32)
-        np.cumsum(np.bincount(self.indices, minlength=self.shape[1]), out=indptr[1:])
-        return order, self.rows[order], indptr
+# At most so many rows with at least this share of their entries present are multiplied as an array.
+_MOST_FULL_ROWS, _FULL_SHARE = 32, 0.3
 
 
 class _Maxima:
@@ -114,13 +74,11 @@ class SparseStructure:
         self.A_columns, self.A_order = _by_columns(self.A)
         self.G_columns, self.G_order = _by_columns(self.G)
         self.P_is_diagonal = self.P.nnz <= n and bool((self.P.rows == self.P.indices).all())
-        self.C_is_full = 0 < C.shape[0] <= _LONGEST_FOLDED_ROW and C.nnz >= _FULL_SHARE * C.shape[0] * n
+        self.C_is_full = 0 < C.shape[0] <= _MOST_FULL_ROWS and C.nnz >= _FULL_SHARE * C.shape[0] * n
         self.single_rows = np.flatnonzero(np.diff(C.indptr) == 1)
         self.single_columns = C.indices[C.indptr[self.single_rows]]
-        self._plan_hessian()
+        self.hessian = hessian_pattern(self.P, C)
         self.blocks = _curvature_blocks(self.P)
-        self._idle: list[Any] = []
-        self._lock = threading.Lock()
         self._latest: tuple[Array, Array, SparseSystem] | None = None
 
     def system(self, P_data: Array, C_data: Array) -> SparseSystem:
@@ -167,52 +125,6 @@ class SparseStructure:
             return data.reshape(self.C.shape)[which]
         return self.C.matrix(data)[which]
 
-    def _plan_hessian(self) -> None:
-        n, C = self.n, self.C
-        lengths = np.diff(C.indptr)
-        self.long_rows = np.flatnonzero(lengths > _LONGEST_FOLDED_ROW)
-        k = self.long_rows.size
-        upper = np.flatnonzero(self.P.rows <= self.P.indices)
-        self.P_upper = upper
-        left, right = _pairs_of_rows(C, lengths)
-        self.fold_left, self.fold_right, self.fold_row = left, right, C.rows[left]
-        self.long_entries = np.flatnonzero(np.isin(C.rows, self.long_rows)) if k else np.zeros(0, dtype=np.int64)
-        self.long_entry_row = C.rows[self.long_entries]
-        position_of_long = np.zeros(max(C.shape[0], 1), dtype=np.int64)
-        position_of_long[self.long_rows] = n + np.arange(k)
-        size = n + k
-        i: list[NDArray[Any]] = [
-            self.P.rows[upper],
-            C.indices[left],
-            np.arange(n),
-            C.indices[self.long_entries],
-            n + np.arange(k),
-        ]
-        j: list[NDArray[Any]] = [
-            self.P.indices[upper],
-            C.indices[right],
-            np.arange(n),
-            position_of_long[self.long_entry_row],
-            n + np.arange(k),
-        ]
-        keys = np.concatenate([a.astype(np.int64) for a in j]) * size + np.concatenate([a.astype(np.int64) for a in i])
-        entries, self.positions = np.unique(keys, return_inverse=True)
-        self.H_size, self.H_nnz = size, entries.size
-        self.H_indices = (entries % size).astype(np.int32)
-        self.H_indptr = np.searchsorted(entries, np.arange(size + 1, dtype=np.int64) * size).astype(np.int32)
-        on_diagonal = bool((self.P.rows[upper] == self.P.indices[upper]).all()) and bool(
-            (C.indices[left] == C.indices[right]).all()
-        )
-        self.is_arrow = on_diagonal and k * k <= 4 * n
-
-    def take(self) -> Any:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
-
-    def give_back(self, solver: Any) -> None:
-        if len(self._idle) < _IDLE_FACTORS:
-            self._idle.append(solver)
-
 
 def _by_columns(pattern: SparsePattern) -> tuple[Any, Positions]:
     """The pattern as a matrix by columns, for its structure only, and the order in which it takes the entries."""
@@ -226,18 +138,6 @@ def _with_data(template: Any, data: Array) -> Any:
     matrix.__dict__.update(template.__dict__)
     matrix.data = data
     return matrix
-
-
-def _pairs_of_rows(C: SparsePattern, lengths: NDArray[Any]) -> tuple[Positions, Positions]:
-    """Pairs (a, b), a ≤ b, of entries that share a short row: the entries of Σ κ_i C_iᵀC_i above the diagonal."""
-    left, right = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for length in np.unique(lengths):
-        if 0 < length <= _LONGEST_FOLDED_ROW:
-            first, second = np.triu_indices(int(length))
-            starts = C.indptr[:-1][lengths == length].astype(np.int64)[:, None]
-            left.append((starts + first).ravel())
-            right.append((starts + second).ravel())
-    return np.concatenate(left), np.concatenate(right)
 
 
 def _curvature_blocks(
@@ -261,69 +161,6 @@ def _curvature_blocks(
         flat = (block * size + inside[P.rows[entries]]) * size + inside[P.indices[entries]]
         blocks.append((entries, flat, (int((sizes == size).sum()), int(size))))
     return blocks
-
-
-class _LDLFactor:
-    """QDLDL's factor of the quasi-definite matrix; its workspace returns to the structure when this is dropped."""
-
-    __slots__ = ("_n", "_solver", "_structure")
-
-    def __init__(self, structure: SparseStructure, data: Array) -> None:
-        import qdldl
-
-        matrix = sparse.csc_matrix(
-            (data, structure.H_indices, structure.H_indptr),
-            shape=(structure.H_size, structure.H_size),
-            copy=False,
-        )
-        self._structure, self._n = structure, structure.n
-        self._solver: Any = None
-        solver = structure.take()
-        try:
-            if solver is None:
-                solver = qdldl.Solver(matrix, upper=True)
-            else:
-                solver.update(matrix, upper=True)
-        except RuntimeError as error:
-            raise NonConvexError("the penalty Hessian has no quasi-definite factor in double precision") from error
-        self._solver = solver
-
-    def solve(self, rhs: Array) -> Array:
-        if self._structure.H_size == self._n:
-            plain: Array = self._solver.solve(rhs)
-            return plain
-        extended = np.zeros(self._structure.H_size)
-        extended[: self._n] = rhs
-        solution: Array = self._solver.solve(extended)
-        return solution[: self._n]
-
-    def __del__(self) -> None:
-        if self._solver is not None:
-            self._structure.give_back(self._solver)
-
-
-class _ArrowFactor:
-    """Diagonal Hessian beside a few long rows: the Schur complement of the diagonal, k × k."""
-
-    __slots__ = ("_inverse_diagonal", "_long", "_small")
-
-    def __init__(self, diagonal: Array, rows: Any, kappa: Array) -> None:
-        self._inverse_diagonal = 1.0 / diagonal
-        self._long: Product | None = None
-        if rows is not None:
-            if isinstance(rows, np.ndarray):
-                self._long, gram = DenseRows(rows), (rows * self._inverse_diagonal).dot(rows.T)
-            else:
-                self._long = SparseProduct(rows)
-                gram = (rows.multiply(self._inverse_diagonal) @ rows.T).toarray()
-            small = np.diag(1.0 / kappa) + gram
-            self._small = 1.0 / small if small.size == 1 else np.linalg.inv(small)
-
-    def solve(self, rhs: Array) -> Array:
-        x = self._inverse_diagonal * rhs
-        if self._long is not None:
-            x -= self._inverse_diagonal * self._long.tdot(self._small.dot(self._long.dot(x)))
-        return x
 
 
 class SparseSystem:
@@ -384,24 +221,7 @@ class SparseSystem:
             C = C * free[s.C.indices]
             P = P * free[s.P.rows] * free[s.P.indices]
             added = np.where(pinned, 1.0, added)
-        stiff = kappa[s.long_rows]
-        is_stiff = stiff > 0.0
-        if s.is_arrow:
-            added[s.P.rows] += P
-            if s.fold_left.size:
-                added += np.bincount(s.C.indices[s.fold_left], kappa[s.fold_row] * C[s.fold_left] ** 2, minlength=s.n)
-            return _ArrowFactor(added, s.rows_of(C, s.long_rows[is_stiff]) if is_stiff.any() else None, stiff[is_stiff])
-        values = np.concatenate(
-            [
-                P[s.P_upper],
-                kappa[s.fold_row] * C[s.fold_left] * C[s.fold_right],
-                added,
-                np.where(kappa[s.long_entry_row] > 0.0, C[s.long_entries], 0.0),
-                np.where(is_stiff, -1.0 / np.where(is_stiff, stiff, 1.0), -1.0),
-            ]
-        )
-        data: Array = np.bincount(s.positions, values, minlength=s.H_nnz).astype(np.float64, copy=False)
-        return _LDLFactor(s, data)
+        return s.hessian.factor(P, C, added, kappa, partial(s.rows_of, C))
 
     def dense(self) -> tuple[Array, Array]:
         return self.sparse_P().toarray(), self.sparse_rows().toarray()

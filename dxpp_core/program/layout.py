@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..matrices.sparse import SparsePattern
+from ..matrices.pattern import SparsePattern
 
 __all__ = ["Layout"]
 

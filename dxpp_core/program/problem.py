@@ -14,7 +14,8 @@ from ..errors import InfeasibleError, NonConvexError, NonFiniteError, ProblemErr
 from ..matrices import DenseSystem, System
 from ..matrices.compact import CompactMatrices
 from ..matrices.dense import SMALL_VARIABLES
-from ..matrices.sparse import SparsePattern, SparseStructure
+from ..matrices.pattern import SparsePattern
+from ..matrices.sparse import SparseStructure
 from .layout import Layout
 from .recognition import small_system, structure_of, structure_of_arguments
 from .units import ScaledVectors, scale

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ..matrices import System
 from ..matrices.dense import SMALL_VARIABLES
-from ..matrices.sparse import SparsePattern, SparseStructure
+from ..matrices.pattern import SparsePattern
+from ..matrices.sparse import SparseStructure
 
 __all__ = [
     "Content",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..matrices import System
-from ..matrices.sparse import SparsePattern
+from ..matrices.pattern import SparsePattern
 from ..options import Options
 from ..program.layout import Layout
 from ..program.problem import NAMES, Element, QuadraticProgram

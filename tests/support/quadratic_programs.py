@@ -13,7 +13,7 @@ from torch import Tensor
 from dxpp_core import QPSolution, find_solver, solve_qp
 from dxpp_core.arguments import native_arrays, split_argument
 from dxpp_core.autograd import Call, apply_solve
-from dxpp_core.matrices.sparse import SparsePattern
+from dxpp_core.matrices.pattern import SparsePattern
 from dxpp_core.options import Options
 from dxpp_core.program.problem import NAMES
 from dxpp_core.reference import reduced_kkt_gradients
