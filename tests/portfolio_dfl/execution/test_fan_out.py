@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from calls import die, die_once, kill, linger, multiplied, square, write_into
 from small_study import WINDOWS, same_weights, small, start, statuses
 
 from portfolio_dfl.allocation import MultiPeriodMeanVariance
@@ -187,42 +188,6 @@ def sequential(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
     return run_study(rich(tmp_path_factory.mktemp("runs")))
 
 
-def square(number: int) -> int:
-    if number == 3:
-        raise TrainingError("three is too many")
-    if number == 4:
-        raise ZeroDivisionError("four")
-    return number * number
-
-
-def write_into(array: np.ndarray) -> float:
-    array += 1
-    return float(array.sum())
-
-
-def die_once(place: Path) -> int:
-    """Kill the process the first time, and give its number the next."""
-    if not place.exists():
-        place.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return os.getpid()
-
-
-def linger(seconds: float) -> float:
-    time.sleep(seconds)
-    return seconds
-
-
-def kill(process: int) -> None:
-    os.kill(process, signal.SIGKILL)
-    time.sleep(1)
-
-
-def die(place: Path) -> int:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return 0
-
-
 def busy_worker(part: str) -> int:
     """A worker process of the clusters that this process started, by a part of its command line."""
     psutil = pytest.importorskip("psutil")
@@ -299,10 +264,6 @@ class Number:
 """,
     "helper_of_mine": "FACTOR = 3\n",
 }
-
-
-def multiplied(number: Any) -> int:
-    return int(number.multiplied())
 
 
 def test_parts_of_the_users_own_reach_workers_that_have_no_files(
@@ -466,22 +427,14 @@ def test_a_backend_that_is_not_installed_says_how_to_install_it(
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
-    process = start(_spread_sleepers, tmp_path)
-    while len(pids := [int(path.name) for path in tmp_path.iterdir()]) < 2:
-        assert process.is_alive()
-        time.sleep(0.05)
-    process.kill()
-    process.join()
+    script = "import sys, pathlib, calls; calls.spread_sleepers(pathlib.Path(sys.argv[1]))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=environment) as process:
+        while len(pids := [int(path.name) for path in tmp_path.iterdir()]) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
     deadline = time.monotonic() + 10
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-
-
-def _spread_sleepers(folder: Path) -> None:
-    list(fan_out(_sleep, [folder] * 2, names=["one", "two"], backend="loky", workers=2))
-
-
-def _sleep(folder: Path) -> None:
-    (folder / str(os.getpid())).touch()
-    time.sleep(60)
