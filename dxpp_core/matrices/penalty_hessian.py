@@ -120,7 +120,7 @@ class HessianPattern:
 
 
 def _pairs_of_rows(C: SparsePattern, lengths: NDArray[Any]) -> tuple[Positions, Positions]:
-    """Pairs (a, b), a ≤ b, of entries that share a row of these lengths: the entries of Σ κ_i C_iᵀC_i above the diagonal."""
+    """Pairs (a, b), a ≤ b, of entries that share a row: those of Σ κ_i C_iᵀC_i above the diagonal."""
     left, right = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for length in np.unique(lengths):
         if length > 0:
