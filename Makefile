@@ -16,9 +16,11 @@ $(STAMP): pyproject.toml
 run: install
 	$(BIN)/portfolio-dfl run configs/quickstart.yaml
 
-# A process for each processor, and a file of tests in one process: its tests share studies, stores, clusters and browsers.
+# A process more than processors, since some wait for servers, clusters and browsers; and a file of tests in one process:
+# its tests share studies and stores.
 test: install
-	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --maxprocesses 8 \
+		--dist loadfile --no-loadscope-reorder
 
 lint: install
 	$(BIN)/ruff check .

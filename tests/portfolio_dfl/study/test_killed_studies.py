@@ -19,7 +19,8 @@ from portfolio_dfl.study.run import resume_study, run_study
 from portfolio_dfl.study.span import decision_span, load_panel
 from portfolio_dfl.study.sweep import run_sweep, validation_score
 
-_KILLS = 10
+# How often each of them is killed, early ones and late ones.
+_STUDIES, _KILLS = 5, 2
 
 
 def new_run(folder: Path, earlier: set[Path], process: BaseProcess) -> Path:
@@ -61,25 +62,29 @@ def undisturbed(folder: Path) -> Undisturbed:
     return Undisturbed(result, records(folder, result.folder.name), time.monotonic() - begin)
 
 
-def test_ten_killed_studies_go_on_to_the_same_bits(undisturbed: Undisturbed, folder: Path) -> None:
+def killed(process: BaseProcess, run: Path, windows: int, delay: float) -> bool:
+    """Kill a process a moment after that many windows are finished; whether it was still at work."""
+    while process.is_alive() and finished_windows(run) < windows:
+        time.sleep(0.002)
+    time.sleep(delay)
+    process.kill()
+    process.join()
+    return process.exitcode != 0
+
+
+def test_studies_killed_ten_times_go_on_to_the_same_bits(undisturbed: Undisturbed, folder: Path) -> None:
     moments = random.Random(8)
     interrupted = 0
-    for kill in range(_KILLS):
+    for study in range(_STUDIES):
         earlier = set(folder.iterdir())
         process = start(run_study, brief(folder))
         run = new_run(folder, earlier, process)
-        # A share of the windows, not of the time that another run took: the machine may be quicker by now.
-        while process.is_alive() and finished_windows(run) < kill * WINDOWS // (_KILLS - 1):
-            time.sleep(0.002)
-        time.sleep(undisturbed.seconds * moments.random() / _KILLS)
-        process.kill()
-        process.join()
-        interrupted += process.exitcode != 0
-        if kill % 3 == 1:
-            process = start(resume_study, run)
-            time.sleep(undisturbed.seconds * moments.random() / 2)
-            process.kill()
-            process.join()
+        for kill in range(_KILLS):
+            if kill:
+                process = start(resume_study, run)
+            # A share of the windows, not of the time that another run took: the machine may be quicker by now.
+            share = (kill * _STUDIES + study) / (_KILLS * _STUDIES - 1)
+            interrupted += killed(process, run, int(share * WINDOWS), undisturbed.seconds * moments.random() / 10)
         finished = {path: path.stat() for path in (run / "windows").glob("[!.]*")}
         resumed = resume_study(run)
         assert same_weights(undisturbed.result, resumed)
@@ -89,7 +94,7 @@ def test_ten_killed_studies_go_on_to_the_same_bits(undisturbed: Undisturbed, fol
             assert (after[path].st_ino, after[path].st_mtime_ns) == (stat.st_ino, stat.st_mtime_ns)
         assert records(folder, run.name) == undisturbed.records
         assert not list(run.rglob(".*.partial"))
-    assert interrupted >= _KILLS - 2
+    assert interrupted >= _STUDIES * _KILLS - 2
     assert set(statuses(folder).values()) == {"FINISHED"}
 
 
