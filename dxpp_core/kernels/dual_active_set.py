@@ -1,8 +1,8 @@
 """The active set of a strictly convex program by the dual method of Goldfarb and Idnani, in the space of responses.
 
 Where P has an inverse, multipliers u of the rows K = [C; I] move x by −P⁻¹Kᵀu, so that everything the method asks for
-is an entry of K P⁻¹ Kᵀ.  That matrix depends on P and C alone: a batch that shares them makes it once, and a step costs
-no product with P.  From the unconstrained minimum, the row that is violated most enters the active set, and rows whose
+is an entry of K P⁻¹ Kᵀ.  That matrix depends on P and C alone: a batch that shares them makes it once, takes the
+equalities out of it once, and a step costs no product with P.  From the minimum on the equalities, the row that is violated most enters the active set, and rows whose
 multiplier would change its sign leave it; the dual objective rises with every step, so that no set comes back
 (Goldfarb and Idnani 1983, Mathematical Programming 27, 1–33).
 """
@@ -29,14 +29,44 @@ _STEPS = 20
 
 def response_scratch_size(n: int, m: int) -> int:
     """Numbers of scratch that `respond` works in."""
-    return n * n + (n + m) * n
+    return n * n + (n + m) * (n + 1)
+
+
+@inner
+def _take_out(response: _Array, n_eq: int, sizes: _Array) -> None:
+    """Leave in K P⁻¹ Kᵀ how rows move one another while the equalities hold: the Schur complement of these.
+
+    Their columns receive by how much every later row moves when one of them, out by one, is met; on the diagonal is 1,
+    or 0 for one that depends on those before.  Rows that depend on the equalities move nothing, exactly.
+    """
+    size = response.shape[0]
+    for i in range(size):
+        sizes[i] = response[i, i]
+    for e in range(n_eq):
+        pivot = response[e, e]
+        independent = pivot > _INDEPENDENT * sizes[e]
+        for i in range(e + 1, size):
+            weight = response[i, e] / pivot if independent else 0.0
+            response[i, e] = weight
+            if weight != 0.0:
+                for j in range(e + 1, size):
+                    response[i, j] -= weight * response[e, j]
+        response[e, e] = 1.0 if independent else 0.0
+    for i in range(n_eq, size):
+        if not response[i, i] > _INDEPENDENT * sizes[i]:
+            for j in range(n_eq, size):
+                response[i, j] = 0.0
+                response[j, i] = 0.0
 
 
 @compiled
-def respond(worker: int, workers: int, P: _Array, others: _Array, responses: _Array, scratch: _Array) -> int:
-    """Write K P⁻¹ Kᵀ, K = [C; I], of every ``workers``-th system from ``worker`` on; returns how many have none.
+def respond(
+    worker: int, workers: int, P: _Array, others: _Array, n_eq: int, responses: _Array, scratch: _Array
+) -> int:
+    """Write what `find_active_set` reads of every ``workers``-th system from ``worker`` on; returns how many have none.
 
-    ``P`` [S, n, n] (or diagonals [S, n]), ``others`` [S, ·], ``responses`` [S, n + m, n + m].
+    K P⁻¹ Kᵀ, K = [C; I], without the equalities, and what they move.  ``P`` [S, n, n] (or diagonals [S, n]),
+    ``others`` [S, ·], ``responses`` [S, n + m, n + m].
     """
     n, size = P.shape[1], responses.shape[1]
     m = size - n
@@ -69,6 +99,7 @@ def respond(worker: int, workers: int, P: _Array, others: _Array, responses: _Ar
                     total += moved[a, j] * moved[b, j]
                 responses[k, a, b] = total
                 responses[k, b, a] = total
+        _take_out(responses[k], n_eq, scratch[n * n + size * n :])
     return failed
 
 
@@ -112,6 +143,12 @@ def _leave(factor: _Array, active: _Array, side: _Array, u: _Array, count: int, 
 
 
 @inner
+def _across(response: _Array, row: int) -> float:
+    """What a violation of a row is measured in; a row that moves nothing is not to be moved."""
+    return np.sqrt(response[row, row]) if response[row, row] > 0.0 else 1.0
+
+
+@inner
 def _choose(
     response: _Array, n_eq: int, d: _Array, lb: _Array, ub: _Array, at: _Array, signs: Signs
 ) -> tuple[int, float]:
@@ -121,13 +158,13 @@ def _choose(
     for i in range(n_eq, m):
         if signs.rows[i]:
             continue
-        value = (at[i] - d[i]) / np.sqrt(response[i, i])
+        value = (at[i] - d[i]) / _across(response, i)
         if value > worst:
             worst, row = value, i
     for j in range(n):
         if signs.lower[j] or signs.upper[j]:
             continue
-        root = np.sqrt(response[m + j, m + j])
+        root = _across(response, m + j)
         if ub.shape[0] > 0 and (at[m + j] - ub[j]) / root > worst:
             worst, row, sign = (at[m + j] - ub[j]) / root, m + j, 1.0
         if lb.shape[0] > 0 and (lb[j] - at[m + j]) / root > worst:
@@ -151,8 +188,8 @@ def find_active_set(
 ) -> int:
     """Write the active set to ``signs``; the steps taken, or 0 where none was found (as where there is no solution).
 
-    ``response`` [m + n, m + n]: K P⁻¹ Kᵀ; the vectors are those of the equilibrated program, ``lb`` and ``ub`` may be
-    empty.  Equalities and variables whose bounds are equal have multipliers of either sign.
+    ``response`` [m + n, m + n]: see `respond`; the vectors are those of the equilibrated program, ``lb`` and ``ub`` may
+    be empty.  Variables whose bounds are equal have multipliers of either sign.
     """
     n, m = q.shape[0], d.shape[0]
     size = n + m if lb.shape[0] > 0 or ub.shape[0] > 0 else m
@@ -160,24 +197,31 @@ def find_active_set(
     along, r = scratch[3 * size : 4 * size], scratch[4 * size : 5 * size]
     at, step = scratch[5 * size : 6 * size], scratch[6 * size : 7 * size]
     factor = scratch[7 * size : 7 * size + (n + 1) * (n + 1)].reshape(n + 1, n + 1)
-    for i in range(size):
-        total = 0.0
-        for j in range(n):
-            total -= response[i, m + j] * q[j]
-        at[i] = total
+    at[:] = 0.0
     signs.rows[:] = False
     signs.lower[:] = False
     signs.upper[:] = False
+    for e in range(n_eq):
+        signs.rows[e] = True
+        out = at[e] - d[e]
+        if response[e, e] == 0.0 and not abs(out) <= _MET * max(1.0, abs(d[e])):
+            return 0
+        for i in range(e + 1, size):
+            at[i] -= response[i, e] * out
+    for i in range(n_eq, size):
+        for j in range(n):
+            at[i] -= response[i, m + j] * q[j]
     both = lb.shape[0] > 0 and ub.shape[0] > 0
-    count = free = steps = 0
-    given = n_eq + (n if both else 0)
+    given = n if both else 0
+    count = free = 0
+    steps = 1
     while True:
         if free < given:
-            row = free if free < n_eq else m + free - n_eq
+            row = m + free
             free += 1
-            if row >= m and lb[row - m] != ub[row - m]:
+            if lb[row - m] != ub[row - m]:
                 continue
-            distance = at[row] - (d[row] if row < m else ub[row - m])
+            distance = at[row] - ub[row - m]
             sign = 1.0 if distance >= 0.0 else -1.0
             distance = abs(distance)
             unsigned = True
@@ -202,15 +246,15 @@ def find_active_set(
             shortest, blocking = np.inf, -1
             for a in range(count):
                 held = int(active[a])
-                fixed = held < n_eq or (held >= m and both and lb[held - m] == ub[held - m])
+                fixed = held >= m and both and lb[held - m] == ub[held - m]
                 if not fixed and r[a] > 0.0 and u[a] < shortest * r[a]:
                     shortest, blocking = u[a] / r[a], a
             independent = across > _INDEPENDENT * response[row, row] and count < n
             full = distance / across if independent else np.inf
             length = min(shortest, full)
             if not length < np.inf:
-                if unsigned and distance <= _MET * max(1.0, largest(at)):
-                    # An equality that depends on others holds with them.
+                if unsigned and distance <= _MET * max(1.0, largest(at[n_eq:])):
+                    # A variable that the equalities fix where its bounds do.
                     _note(signs, m, row, -1.0, True)
                     break
                 return 0
@@ -218,13 +262,13 @@ def find_active_set(
                 u[a] -= length * r[a]
             pressure += length
             if independent:
-                for i in range(size):
+                for i in range(n_eq, size):
                     step[i] = sign * response[row, i]
                 for a in range(count):
                     weight, held = side[a] * r[a], int(active[a])
-                    for i in range(size):
+                    for i in range(n_eq, size):
                         step[i] -= weight * response[held, i]
-                for i in range(size):
+                for i in range(n_eq, size):
                     at[i] -= length * step[i]
                 distance -= length * across
             if full <= shortest:
@@ -233,7 +277,7 @@ def find_active_set(
                 factor[count, count] = np.sqrt(across)
                 active[count], side[count], u[count] = row, sign, pressure
                 # Both bounds of a variable that they fix are one row; the lower one stands for it.
-                _note(signs, m, row, -1.0 if unsigned and row >= m else sign, True)
+                _note(signs, m, row, -1.0 if unsigned else sign, True)
                 count += 1
                 break
             _note(signs, m, int(active[blocking]), side[blocking], False)

@@ -70,9 +70,9 @@ class CompactMatrices:
 
 
 def responses(systems: Sequence[CompactMatrices], threads: int) -> Array:
-    """K P̂⁻¹ Kᵀ for K = [Ĉ; I] of programs that are ``direct``, [S, n + m, n + m].
+    """How rows and bounds move one another in programs that are ``direct``, [S, n + m, n + m].
 
-    Made when first asked for: a system may be settled without.
+    See :func:`dxpp_core.kernels.dual_active_set.respond`.  Made when first asked for: a system may be settled without.
     """
     missing = [system for system in systems if system.response is None]
     if missing:
@@ -80,7 +80,7 @@ def responses(systems: Sequence[CompactMatrices], threads: int) -> Array:
         n, m = missing[0].n, missing[0].m
         made = np.empty((len(missing), n + m, n + m))
         P, others, _ = stack(missing)
-        share(respond, (P, others, made), len(missing), threads, scratch_size(n, m))
+        share(respond, (P, others, missing[0].n_eq, made), len(missing), threads, scratch_size(n, m))
         for system, response in zip(missing, made, strict=True):
             system.response = response[None]
     found = [system.response for system in systems if system.response is not None]

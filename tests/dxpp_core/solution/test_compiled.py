@@ -218,3 +218,27 @@ def test_a_solver_that_gives_no_multipliers_is_served() -> None:
 
     for _ in range(2):
         assert torch.allclose(solve_qp(**data, solver=primal_only).x, expected, atol=1e-6)
+
+
+def test_what_the_equalities_settle_needs_no_solver() -> None:
+    """An equality twice, a row that they keep from its limit, and a variable that they fix where its bounds do."""
+    data = _program(4, n=8, m=5, p=3, bounds="both")
+    with torch.no_grad():
+        A, b, G, h = (data[name] for name in ("A", "b", "G", "h"))
+        only = torch.zeros(1, 8, dtype=F64)
+        only[0, 0] = 2.0
+        data["A"] = torch.cat([A, -0.5 * A[:1], only]).requires_grad_()
+        data["b"] = torch.cat([b, -0.5 * b[:1], 2.0 * data["lb"][:1]]).requires_grad_()
+        data["G"] = torch.cat([G, A[1:2] + A[2:3]]).requires_grad_()
+        data["h"] = torch.cat([h, b[1:2] + b[2:3] + 1.0]).requires_grad_()
+    solution = solve_qp(**data)
+    assert bool(solution.direct)
+    assert solution.certificate.worst <= 1e-12
+    expected = solve_qp(**data, solver="piqp")
+    assert torch.allclose(solution.x, expected.x, rtol=0.0, atol=1e-12)
+    assert float(solution.z[-1]) == 0.0
+    gradients, others = (torch.autograd.grad(found.x.sum(), data["q"])[0] for found in (solution, expected))
+    assert torch.allclose(gradients, others, rtol=0.0, atol=1e-12)
+    data["b"] = data["b"] + torch.tensor([0.0, 0.0, 0.0, 1e-3, 0.0], dtype=F64)
+    with pytest.raises(InfeasibleError):
+        solve_qp(**data)
