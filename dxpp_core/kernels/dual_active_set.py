@@ -2,9 +2,9 @@
 
 Where P has an inverse, multipliers u of the rows K = [C; I] move x by −P⁻¹Kᵀu, so that everything the method asks for
 is an entry of K P⁻¹ Kᵀ.  That matrix depends on P and C alone: a batch that shares them makes it once, takes the
-equalities out of it once, and a step costs no product with P.  From the minimum on the equalities, the row that is violated most enters the active set, and rows whose
-multiplier would change its sign leave it; the dual objective rises with every step, so that no set comes back
-(Goldfarb and Idnani 1983, Mathematical Programming 27, 1–33).
+equalities out of it once, and a step costs no product with P.  From the minimum on the equalities, the row that is
+violated most enters the active set, and rows whose multiplier would change its sign leave it; the dual objective rises
+with every step, so that no set comes back (Goldfarb and Idnani 1983, Mathematical Programming 27, 1–33).
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def _take_out(response: _Array, n_eq: int, sizes: _Array) -> None:
 
 
 @compiled
-def respond(
-    worker: int, workers: int, P: _Array, others: _Array, n_eq: int, responses: _Array, scratch: _Array
-) -> int:
+def respond(worker: int, workers: int, P: _Array, others: _Array, n_eq: int, responses: _Array, scratch: _Array) -> int:
     """Write what `find_active_set` reads of every ``workers``-th system from ``worker`` on; returns how many have none.
 
     K P⁻¹ Kᵀ, K = [C; I], without the equalities, and what they move.  ``P`` [S, n, n] (or diagonals [S, n]),
