@@ -137,16 +137,18 @@ def record(
     changing: MemberSettings | None = None,
 ) -> None:
     """Put metrics, artifacts and models into MLflow and the run folder."""
-    names, sheet = [str(column) for column in result.metrics.columns], result.frames.tear_sheet()
+    sheet, parameters = result.frames.tear_sheet(), folder.recorded_config().flat()
     for lane in result.lanes:
         run, book = children[lane], result.ledgers[lane.label]
-        numbers = result.metrics.loc[[lane.label]].to_numpy(float)[0]
-        run.log_metrics(dict(zip(names, numbers, strict=True)))
-        scores = result.scores.loc[lane.label].to_dict()
-        run.log_metrics({f"study_{name}": float(value) for name, value in scores.items()})
-        statistics = sheet.loc[[lane.label]].to_numpy(float)[0]
-        run.log_metrics({f"sheet_{name}": float(value) for name, value in zip(sheet.columns, statistics, strict=True)})
-        run.log_params(folder.recorded_config().flat())
+        parts = (("", result.metrics), ("study_", result.scores), ("sheet_", sheet))
+        run.log_metrics(
+            {
+                f"{prefix}{name}": float(value)
+                for prefix, frame in parts
+                for name, value in frame.loc[[lane.label]].iloc[0].items()
+            }
+        )
+        run.log_params(parameters)
         for name, frame in (("weights", book.weights), ("trades", book.trades), ("daily", book.daily)):
             run.log_file(folder.save_frame(f"strategies/{lane.slug}/{name}", frame))
         if lane.trained:

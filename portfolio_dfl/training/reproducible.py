@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from portfolio_dfl.execution.process import alone
 
@@ -31,7 +33,7 @@ def reproducible(seed: int) -> Iterator[None]:
         np.random.seed(seed % 2**32)  # noqa: NPY002 (what users' code may draw from)
         random.seed(seed)
         with (
-            threadpool_limits(1),
+            _thread_pools(len(sys.modules)).limit(limits=1),
             # A mode of torch's functions, which every call of one would pass: only where it is needed.
             nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
             torch.autocast("cpu", enabled=False),
@@ -40,6 +42,12 @@ def reproducible(seed: int) -> Iterator[None]:
             np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),
         ):
             yield
+
+
+@lru_cache(1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    """The libraries with threads of their own, looked for again only where so many modules were not loaded before."""
+    return ThreadpoolController()
 
 
 @contextmanager
