@@ -34,7 +34,7 @@ def response_scratch_size(n: int, m: int) -> int:
 
 @inner
 def _take_out(response: _Array, n_eq: int, sizes: _Array) -> None:
-    """Leave in K P⁻¹ Kᵀ how rows move one another while the equalities hold: the Schur complement of these.
+    """Leave in K P⁻¹ Kᵀ (given above its diagonal) how rows move one another while the equalities hold.
 
     Their columns receive by how much every later row moves when one of them, out by one, is met; on the diagonal is 1,
     or 0 for one that depends on those before.  Rows that depend on the equalities move nothing, exactly.
@@ -46,17 +46,19 @@ def _take_out(response: _Array, n_eq: int, sizes: _Array) -> None:
         pivot = response[e, e]
         independent = pivot > _INDEPENDENT * sizes[e]
         for i in range(e + 1, size):
-            weight = response[i, e] / pivot if independent else 0.0
+            weight = response[e, i] / pivot if independent else 0.0
             response[i, e] = weight
             if weight != 0.0:
-                for j in range(e + 1, size):
+                for j in range(i, size):
                     response[i, j] -= weight * response[e, j]
         response[e, e] = 1.0 if independent else 0.0
     for i in range(n_eq, size):
         if not response[i, i] > _INDEPENDENT * sizes[i]:
             for j in range(n_eq, size):
-                response[i, j] = 0.0
-                response[j, i] = 0.0
+                response[min(i, j), max(i, j)] = 0.0
+    for i in range(n_eq, size):
+        for j in range(n_eq, i):
+            response[i, j] = response[j, i]
 
 
 @compiled
@@ -73,7 +75,6 @@ def respond(worker: int, workers: int, P: _Array, others: _Array, n_eq: int, res
         matrices = view_matrices(P[k], others[k], m)
         root, moved = scratch[: n * n].reshape(n, n), scratch[n * n : n * n + size * n].reshape(size, n)
         if P.ndim == 2:
-            root[:] = 0.0
             for j in range(n):
                 root[j, j] = np.sqrt(P[k, j])
         else:
@@ -87,16 +88,16 @@ def respond(worker: int, workers: int, P: _Array, others: _Array, n_eq: int, res
             row = moved[a]
             for j in range(n):
                 total = matrices.C[a, j] if a < m else (1.0 if j == a - m else 0.0)
-                for i in range(j):
-                    total -= root[j, i] * row[i]
+                if P.ndim == 3:
+                    for i in range(j):
+                        total -= root[j, i] * row[i]
                 row[j] = total / root[j, j]
         for a in range(size):
-            for b in range(a + 1):
+            for b in range(a, size):
                 total = 0.0
                 for j in range(n):
                     total += moved[a, j] * moved[b, j]
                 responses[k, a, b] = total
-                responses[k, b, a] = total
         _take_out(responses[k], n_eq, scratch[n * n + size * n :])
     return failed
 

@@ -87,8 +87,8 @@ class CompiledSolution:
         self.warnings: list[DifferentiabilityWarning] = []
         self.timings = Timings()
         self._general: SolutionMap | None = None
-        # A thread's share is to be worth its start.
-        work = size * (n + m) * (n + m if P.ndim == 3 else m + 8)
+        # A thread's share is to be worth its start: a factor, or products with the rows and what they are beside P.
+        work = size * ((n + m) ** 2 if P.ndim == 3 else n * (m + 8) + m * m * n // 2)
         self._threads = min(options.threads, 1 + work // _WORTH_A_THREAD)
         self.timings.prepare += time.perf_counter() - start
 
