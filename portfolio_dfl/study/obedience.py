@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from portfolio_dfl.config.limits import LimitsConfig
 from portfolio_dfl.strategies.limits import build_limits, starting_weights
+from portfolio_dfl.strategies.members import among
 from portfolio_dfl.strategies.table import Lane
 from portfolio_dfl.wording import counted
 
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from portfolio_dfl.allocation.limits import Limits
     from portfolio_dfl.backtest import Ledger
     from portfolio_dfl.config.sections import AllocationConfig
+    from portfolio_dfl.config.study import StudyConfig
+    from portfolio_dfl.data.panel import PricePanel
 
-__all__ = ["Limited", "limit_remarks"]
+__all__ = ["Limited", "limit_remarks", "limited_books", "seen_covariances"]
 
 # What a decision may be off by.
 _TOLERANCE = 1e-8
@@ -43,6 +46,52 @@ class Limited:
     allocation: AllocationConfig
     tickers: Sequence[str]
     ledgers: Mapping[str, Ledger]
+
+
+def limited_books(
+    config: StudyConfig,
+    ledgers: Mapping[str, Ledger],
+    universes: pd.DataFrame | None,
+    panel: Callable[[], PricePanel],
+) -> list[Limited]:
+    """The books of a study with their limits, of each universe where members change.
+
+    ``universes`` as in :class:`~portfolio_dfl.study.result.StudyResult`; ``panel`` reads the study's prices, and is
+    asked where members change.
+    """
+    from portfolio_dfl.backtest.universes import books_of, rows_to_universes
+    from portfolio_dfl.data.member_panel import MemberPanel
+
+    assets = list(next(iter(ledgers.values())).trades.columns)
+    if universes is None or config.allocation.limits == LimitsConfig():
+        return [Limited(config.allocation, assets, ledgers)]
+    priced = panel()
+    assert isinstance(priced, MemberPanel)
+    found = rows_to_universes(universes)
+    parts: list[dict[str, Ledger]] = [{} for _ in found]
+    for label, book in ledgers.items():
+        for part, (_, mine) in zip(parts, books_of(book, found, priced.members), strict=True):
+            part[label] = mine
+    return [
+        Limited(among(config, universe.assets).allocation, universe.assets, part)
+        for universe, part in zip(found, parts, strict=True)
+    ]
+
+
+def seen_covariances(
+    config: StudyConfig, returns: pd.DataFrame
+) -> Callable[[pd.Timestamp], NDArray[np.float64] | None]:
+    """Covariance of a stage that plans saw on the day before, by the day that opens with their trades."""
+    from portfolio_dfl.strategies.setting import build_estimator
+
+    estimate = build_estimator(config, list(returns.columns))
+
+    def before(date: pd.Timestamp) -> NDArray[np.float64] | None:
+        known = returns.to_numpy(dtype=np.float64)[: int(returns.index.searchsorted(date))]
+        covariance: NDArray[np.float64] = estimate(known[-estimate.window :]) * config.allocation.stage
+        return covariance
+
+    return before
 
 
 def limit_remarks(

@@ -15,20 +15,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from portfolio_dfl.config.limits import LimitsConfig
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.errors import TrackingError
 from portfolio_dfl.report.gallery import Gallery
 from portfolio_dfl.report.looks import looks_of
-from portfolio_dfl.report.tables import metrics_table, metrics_text, scores_text
+from portfolio_dfl.report.tables import metrics_table, metrics_text
 from portfolio_dfl.strategies.cash import cash_remark
-from portfolio_dfl.strategies.members import among
-from portfolio_dfl.strategies.table import Lane, appearance, by_strategy, lanes
+from portfolio_dfl.strategies.table import Lane, lanes
+from portfolio_dfl.study.comparison_text import comparison_text, seeds_table
 from portfolio_dfl.study.folder import RunFolder
 from portfolio_dfl.study.frames import Frames
 from portfolio_dfl.study.frequency import frequency_remark
 from portfolio_dfl.study.health import gradient_remarks
-from portfolio_dfl.study.obedience import Limited, limit_remarks
+from portfolio_dfl.study.obedience import limit_remarks, limited_books, seen_covariances
 from portfolio_dfl.study.replicates import replicate_remarks
 from portfolio_dfl.study.universe import universe_remark
 from portfolio_dfl.tracking.mlflow_store import moved_along, recorded_at
@@ -37,6 +36,7 @@ from portfolio_dfl.wording.periods import period_noun
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest import Ledger
+    from portfolio_dfl.data.panel import PricePanel
 
 __all__ = ["StudyResult", "load_result"]
 
@@ -137,7 +137,7 @@ class StudyResult:
     def returns(self) -> pd.DataFrame | None:
         """Simple returns of the assets on the days of the ledgers; None where the run's prices are gone."""
         try:
-            panel = RunFolder(self.folder).panel()
+            panel = self._panel()
         except (TrackingError, OSError):
             return None
         return panel.earned.reindex(next(iter(self.ledgers.values())).daily.index)
@@ -211,7 +211,8 @@ class StudyResult:
             found.append(cash_remark(self.config))
         if self.limits_note:
             found.append(self.limits_note)
-        found += limit_remarks(self._limited, self.lanes, self._covariances)
+        books = limited_books(self.config, self.ledgers, self.universes, self._panel)
+        found += limit_remarks(books, self.lanes, self._covariances)
         found += [] if self.universes is None else [universe_remark(self.universes, self.config)]
         days = next(iter(self.ledgers.values())).daily.index
         remark = frequency_remark(self.config, days, self.covariances.index, self.period)
@@ -233,65 +234,24 @@ class StudyResult:
             found.append(f"A metric of {lost['strategy']} could not be computed: {lost['message']}.")
         return found
 
-    @property
-    def _limited(self) -> list[Limited]:
-        """The books with their limits, of each universe where members change."""
-        from portfolio_dfl.backtest.universes import books_of, rows_to_universes
-        from portfolio_dfl.data.member_panel import MemberPanel
-
-        assets = list(next(iter(self.ledgers.values())).trades.columns)
-        if self.universes is None or self.config.allocation.limits == LimitsConfig():
-            return [Limited(self.config.allocation, assets, self.ledgers)]
-        panel = RunFolder(self.folder).panel()
-        assert isinstance(panel, MemberPanel)
-        found = rows_to_universes(self.universes)
-        parts: list[dict[str, Ledger]] = [{} for _ in found]
-        for label, book in self.ledgers.items():
-            for part, (_, mine) in zip(parts, books_of(book, found, panel.members), strict=True):
-                part[label] = mine
-        return [
-            Limited(among(self.config, universe.assets).allocation, universe.assets, part)
-            for universe, part in zip(found, parts, strict=True)
-        ]
-
     @cached_property
     def _covariances(self) -> Callable[[pd.Timestamp], NDArray[np.float64] | None]:
         """Covariance of a stage that plans saw on the day before, by the day that opens with their trades."""
-        from portfolio_dfl.strategies.setting import build_estimator
-
         if self.universes is not None:  # one for each, which are not kept apart here
             return lambda date: None
         try:
-            returns = RunFolder(self.folder).panel().returns
+            returns = self._panel().returns
         except (TrackingError, OSError):
             return lambda date: None
-        estimate = build_estimator(self.config, list(returns.columns))
+        return seen_covariances(self.config, returns)
 
-        def before(date: pd.Timestamp) -> NDArray[np.float64] | None:
-            known = returns.to_numpy(dtype=np.float64)[: int(returns.index.searchsorted(date))]
-            covariance: NDArray[np.float64] = estimate(known[-estimate.window :]) * self.config.allocation.stage
-            return covariance
-
-        return before
+    def _panel(self) -> PricePanel:
+        return RunFolder(self.folder).panel()
 
     @property
     def seeds(self) -> pd.DataFrame:
         """Median and range over seeds: rows (strategy, cost rate), columns (metric, "median" | "min" | "max")."""
-        from portfolio_dfl.backtest.evaluation import over_seeds
-
-        groups = by_strategy(self.lanes)
-        levels = list(dict.fromkeys(self.costs.index.get_level_values("cost_rate")))
-        found = {}
-        for level in levels:
-            here = self.costs[self.costs.index.get_level_values("cost_rate") == level].droplevel("cost_rate")
-            tables = {}
-            for place in range(max(len(mine) for mine in groups.values())):
-                present = {mine[place].label: name for name, mine in groups.items() if place < len(mine)}
-                tables[place] = here.loc[list(present)].rename(index=present)
-            found[level] = over_seeds(tables)
-        stacked = pd.concat(found, names=["cost_rate"]).swaplevel()
-        ordered: pd.DataFrame = stacked.loc[[(name, level) for name in groups for level in levels]]
-        return ordered
+        return seeds_table(self.lanes, self.costs)
 
     @property
     def weights(self) -> dict[str, pd.DataFrame]:
@@ -335,55 +295,7 @@ class StudyResult:
 
     def comparison_text(self) -> str:
         """The metrics at several costs, scores, and the differences to the reference, for a terminal."""
-        section = self.config.evaluation
-        reference = appearance(section.reference).label
-        lines = []
-        for level in dict.fromkeys(self.costs.index.get_level_values("cost_rate")):
-            lines += [f"At costs of {level * 1e4:g} bp{self._seeds_note()}", self._seeds_text(level), ""]
-        lines += [
-            f"Forecasts, decisions, and what survives costs against {reference.lower()} and "
-            f"{counted(int(self.scores['trials'].iloc[0]), 'trial')}",
-            scores_text(self.scores),
-            "",
-        ]
-        if self.comparison is None:
-            return "\n".join(lines[:-1])
-        shown = self.comparison.reset_index()
-        width = max(len(str(name)) for name in shown["strategy"])
-        lines.append(
-            f"Difference to {reference.lower()}{', means over seeds' if self._several_seeds else ''}, with "
-            f"{section.confidence:.0%} intervals from a paired stationary bootstrap of {section.bootstrap:,} "
-            "resamples; * excludes 0"
-        )
-        for statistic, rows in shown.groupby("statistic", sort=False):
-            lines.append(f"  {statistic}")
-            columns = (rows[column] for column in ("strategy", "estimate", "low", "high", "excludes_zero"))
-            for name, value, low, high, excludes in zip(*columns, strict=True):
-                star = " *" if excludes else ""
-                lines.append(f"    {name!s:<{width}}  {value:+.2g}  [{low:+.2g}, {high:+.2g}]{star}")
-        return "\n".join(lines)
-
-    @property
-    def _several_seeds(self) -> bool:
-        return len(self.config.training.seeds) > 1
-
-    def _seeds_note(self) -> str:
-        count = len(self.config.training.seeds)
-        return f"; of {count} seeds the median, and each column's lowest and highest" if self._several_seeds else ""
-
-    def _seeds_text(self, level: float) -> str:
-        """Metrics at one cost level; a strategy with several seeds has three rows."""
-        here = self.seeds.xs(level, level="cost_rate")
-        counts = {name: len(mine) for name, mine in by_strategy(self.lanes).items()}
-        rows, names = [], []
-        for name, values in here.iterrows():
-            shown = {"median": str(name)}
-            if counts[str(name)] > 1:
-                shown |= {"min": "  lowest", "max": "  highest"}
-            for which, title in shown.items():
-                rows.append(values.xs(which, level=1))
-                names.append(title)
-        return metrics_text(pd.DataFrame(rows).set_axis(names, axis=0))
+        return comparison_text(self.config, self.lanes, self.seeds, self.scores, self.comparison)
 
     def _repr_html_(self) -> str:
         looks = looks_of(self.lanes)

@@ -12,7 +12,7 @@ import pandas as pd
 from portfolio_dfl.config.study import StudyConfig
 from portfolio_dfl.execution.parts import is_own
 from portfolio_dfl.strategies.features import Tables, build_features
-from portfolio_dfl.strategies.setting import resolve_setting
+from portfolio_dfl.strategies.setting import StrategySetting, resolve_setting
 from portfolio_dfl.strategies.table import lanes
 from portfolio_dfl.strategies.walk import WalkTask, take_walk
 from portfolio_dfl.study.plan import LedgerRule, periods_per_year
@@ -20,8 +20,9 @@ from portfolio_dfl.study.span import first_decision, load_spreads, rebalancing_o
 
 if TYPE_CHECKING:
     from portfolio_dfl.backtest.own_metric import OwnMetric
+    from portfolio_dfl.data.features import FeatureSet
 
-__all__ = ["Validated", "judging_risk_aversion", "own_score", "validate", "validation_score"]
+__all__ = ["Validated", "judging_risk_aversion", "own_score", "trial_setting", "validate", "validation_score"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,19 @@ def judging_risk_aversion(config: StudyConfig) -> float:
     """λ of the utility that trials are judged by: one for all of them."""
     own = config.sweep.risk_aversion
     return config.allocation.risk_aversion if own is None else own
+
+
+def trial_setting(config: StudyConfig, known: pd.DataFrame, features: FeatureSet | None) -> StrategySetting:
+    """What the strategy of a trial is built from, of these returns."""
+    tickers = list(known.columns)
+    return resolve_setting(
+        config,
+        tickers,
+        trained=True,
+        spreads=load_spreads(config, tickers),
+        features=features,
+        periods_per_year=periods_per_year(config, known),
+    )
 
 
 def validate(
@@ -70,15 +84,7 @@ def validate(
     if int(known.index.searchsorted(start)) + 1 < first_decision(config, features):
         return Validated(float("nan"), None)
     tuned = lanes([config.sweep.strategy], config.training.seeds)
-    spreads = load_spreads(config, tickers)
-    setting = resolve_setting(
-        config,
-        tickers,
-        trained=True,
-        spreads=spreads,
-        features=features,
-        periods_per_year=periods_per_year(config, known),
-    )
+    setting = trial_setting(config, known, features)
     rule = LedgerRule.of(config, setting.costs)
     own = own_score(config)
     decisions = rebalancing_of(config).dates(pd.DatetimeIndex(known.index), start, end)
