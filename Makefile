@@ -17,9 +17,10 @@ run: install
 	$(BIN)/portfolio-dfl run configs/quickstart.yaml
 
 # A process more than processors, since some wait for servers, clusters and browsers; and a file of tests in one process:
-# its tests share studies and stores.
+# its tests share studies and stores.  Bytecode is kept even where the environment says not to: dozens of processes would
+# each compile the packages anew.
 test: install
-	$(BIN)/python -m pytest --numprocesses $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --maxprocesses 8 \
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --maxprocesses 8 \
 		--dist loadfile --no-loadscope-reorder
 
 lint: install
