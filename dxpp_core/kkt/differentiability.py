@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from .active_set import Point, strict_rows
 from .refinement import ActiveRows, KKTSolution, factor_active_set, refine
 from .stalled import solve_by_kkt_factor
 
-__all__ = ["DifferentiabilityWarning", "dependent_rows", "loose_weak_rows"]
+__all__ = ["DifferentiabilityWarning", "dependent_rows", "loose_weak_rows", "probe"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -86,6 +87,12 @@ def _moves(system: System, strictly: ActiveRows, gradient: Array) -> bool:
     return bool(abs(gradient.dot(found.v)) > _MOVED * gradient.dot(gradient))
 
 
+@cache
+def probe(m: int) -> Array:
+    """A vector [m] that has a part across the range of any rows that depend on one another; it is only read."""
+    return np.random.default_rng(0).normal(size=m)
+
+
 def dependent_rows(system: System, active: ActiveRows) -> Mask | None:
     """The active rows of C that are linearly dependent over the variables at no active bound; None if none are.
 
@@ -95,7 +102,7 @@ def dependent_rows(system: System, active: ActiveRows) -> Mask | None:
     if not active.rows.any():
         return None
     root = np.sqrt(active.kappa)
-    start = left = np.where(active.rows, np.random.default_rng(0).normal(size=active.rows.size), 0.0)
+    start = left = np.where(active.rows, probe(active.rows.size), 0.0)
     for _ in range(_SOLVES):
         pull = system.Ct_dot(root * left)
         if active.at_bound is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["SparsePattern"]
+__all__ = ["SparsePattern", "with_data"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int32]
@@ -47,3 +47,11 @@ class SparsePattern:
         indptr = np.zeros(self.shape[1] + 1, dtype=np.int32)
         np.cumsum(np.bincount(self.indices, minlength=self.shape[1]), out=indptr[1:])
         return order, self.rows[order], indptr
+
+
+def with_data(template: Any, data: Array) -> Any:
+    """A matrix on the pattern of ``template``, without SciPy's checks of a pattern that is known to be right."""
+    matrix = object.__new__(type(template))
+    matrix.__dict__.update(template.__dict__)
+    matrix.data = data
+    return matrix

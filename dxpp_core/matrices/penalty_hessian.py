@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ..errors import NonConvexError
 from .base import Factor
-from .pattern import SparsePattern
+from .pattern import SparsePattern, with_data
 from .products import DenseRows, Product, SparseProduct
 
 __all__ = ["HessianPattern", "hessian_pattern"]
@@ -60,8 +60,8 @@ class HessianPattern:
         j = P.indices[upper], C.indices[right], np.arange(n), place[self._row_of_entry], n + np.arange(k)
         keys = np.concatenate([a.astype(np.int64) for a in j]) * size + np.concatenate([a.astype(np.int64) for a in i])
         cells, self._cell_of = np.unique(keys, return_inverse=True)
-        self.indices = (cells % size).astype(np.int32)
-        self.indptr = np.searchsorted(cells, np.arange(size + 1, dtype=np.int64) * size).astype(np.int32)
+        indptr = np.searchsorted(cells, np.arange(size + 1, dtype=np.int64) * size).astype(np.int32)
+        self.matrix = sparse.csc_matrix((np.zeros(cells.size), (cells % size).astype(np.int32), indptr), (size, size))
         on_diagonal = bool((i[0] == j[0]).all()) and bool((i[1] == j[1]).all())
         self.is_arrow = on_diagonal and k * k <= 4 * n
         self._idle: list[Any] = []
@@ -106,7 +106,7 @@ class HessianPattern:
                 np.where(is_stiff, -1.0 / np.where(is_stiff, stiff, 1.0), -1.0),
             ]
         )
-        return np.bincount(self._cell_of, values, minlength=self.indices.size).astype(np.float64, copy=False)
+        return np.bincount(self._cell_of, values, minlength=self.matrix.nnz).astype(np.float64, copy=False)
 
     def take(self) -> Any:
         """An idle workspace, or None."""
@@ -140,7 +140,7 @@ class _LDLFactor:
         import qdldl
 
         self._pattern, self._n, self._size = pattern, n, pattern.size
-        matrix = sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=(self._size,) * 2, copy=False)
+        matrix = with_data(pattern.matrix, data)
         self._solver: Any = None
         solver = pattern.take()
         try:

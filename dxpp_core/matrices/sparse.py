@@ -16,7 +16,7 @@ from .base import RIDGE, Factor
 from .compact import CompactMatrices, compact_matrices
 from .dense import CURVATURE_TOLERANCE
 from .equilibration import equilibrate
-from .pattern import SparsePattern
+from .pattern import SparsePattern, with_data
 from .penalty_hessian import hessian_pattern
 from .products import DenseRows, DiagonalProduct, Product, SparseProduct
 
@@ -132,14 +132,6 @@ def _by_columns(pattern: SparsePattern) -> tuple[Any, Positions]:
     return sparse.csc_matrix((np.zeros(order.size), rows, indptr), shape=pattern.shape), order
 
 
-def _with_data(template: Any, data: Array) -> Any:
-    """A matrix on the pattern of ``template``, without SciPy's checks of a pattern that is known to be right."""
-    matrix = object.__new__(type(template))
-    matrix.__dict__.update(template.__dict__)
-    matrix.data = data
-    return matrix
-
-
 def _curvature_blocks(
     P: SparsePattern,
 ) -> list[tuple[Positions, Positions, tuple[int, int]]] | None:
@@ -208,10 +200,10 @@ class SparseSystem:
         s, split = self._s, self._s.A.nnz
         if self._rows is None:
             self._rows = (
-                _with_data(s.G_columns, self._C_data[split:][s.G_order]) if s.G.shape[0] else None,
-                _with_data(s.A_columns, self._C_data[:split][s.A_order]) if s.A.shape[0] else None,
+                with_data(s.G_columns, self._C_data[split:][s.G_order]) if s.G.shape[0] else None,
+                with_data(s.A_columns, self._C_data[:split][s.A_order]) if s.A.shape[0] else None,
             )
-        return _with_data(s.P_columns, self._P_data if size == 1.0 else self._P_data / size), *self._rows
+        return with_data(s.P_columns, self._P_data if size == 1.0 else self._P_data / size), *self._rows
 
     def factor(self, kappa: Array, pinned: NDArray[np.bool_] | None, diagonal: Array | None = None) -> Factor:
         s, P, C = self._s, self._P_data, self._C_data

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kkt.active_set import CONVERGED, CORRECTIONS, EXACT_ROWS, FROM_NOTHING, WEAK
-from ..kkt.differentiability import DifferentiabilityWarning
+from ..kkt.differentiability import DifferentiabilityWarning, probe
 from ..kkt.penalty import STIFFNESS
 from ..matrices.base import RIDGE
 from ..matrices.compact import CompactMatrices, responses, stack
@@ -290,7 +290,7 @@ class CompiledSolution:
             self._store,
             self._facts,
             *(_ABSENT if part is None else np.ascontiguousarray(part) for part in (g, d, d_box)),
-            _probe(m) if of_rows else _ABSENT[0],
+            probe(m) if of_rows else _ABSENT[0],
             TRUSTED,
             found,
             sizes,
@@ -335,12 +335,6 @@ class CompiledSolution:
                 others = list(self._general.elements)
                 mine[others] = other[others]
         return of_lower, of_upper
-
-
-@cache
-def _probe(m: int) -> Array:
-    """A vector that has a part across the range of any rows that depend on one another."""
-    return np.random.default_rng(0).normal(size=m)
 
 
 @cache
