@@ -28,6 +28,8 @@ Positions = NDArray[np.int64]
 
 # Rows with more entries than the first are never folded, with at most the second always; between, the fill decides.
 _LONGEST_FOLDED_ROW, _SHORT_ROW = 32, 3
+# Rows that share so few variables are left beside without a trial, which may take seconds.
+_OBVIOUS = 4.0
 _IDLE_FACTORS = 256
 
 
@@ -38,6 +40,8 @@ def hessian_pattern(P: SparsePattern, C: SparsePattern) -> HessianPattern:
     if folded.is_arrow or not ((lengths > _SHORT_ROW) & (lengths <= _LONGEST_FOLDED_ROW)).any():
         return folded
     beside = HessianPattern(P, C, lengths > _SHORT_ROW)
+    if folded.matrix.nnz > _OBVIOUS * beside.matrix.nnz:
+        return beside
     return beside if beside.fill() < folded.fill() else folded
 
 
