@@ -36,8 +36,8 @@ def response_scratch_size(n: int, m: int) -> int:
 def _take_out(response: _Array, n_eq: int, sizes: _Array) -> None:
     """Leave in K P⁻¹ Kᵀ (given above its diagonal) how rows move one another while the equalities hold.
 
-    Their columns receive by how much every later row moves when one of them, out by one, is met; on the diagonal is 1,
-    or 0 for one that depends on those before.  Rows that depend on the equalities move nothing, exactly.
+    Their columns receive by how much every later row moves when one of them, out by one, is met: nothing for one that
+    depends on those before.  Rows that depend on the equalities move nothing, exactly.
     """
     size = response.shape[0]
     for i in range(size):
@@ -51,7 +51,6 @@ def _take_out(response: _Array, n_eq: int, sizes: _Array) -> None:
             if weight != 0.0:
                 for j in range(i, size):
                     response[i, j] -= weight * response[e, j]
-        response[e, e] = 1.0 if independent else 0.0
     for i in range(n_eq, size):
         if not response[i, i] > _INDEPENDENT * sizes[i]:
             for j in range(n_eq, size):
@@ -203,8 +202,6 @@ def find_active_set(
     for e in range(n_eq):
         signs.rows[e] = True
         out = at[e] - d[e]
-        if response[e, e] == 0.0 and not abs(out) <= _MET * max(1.0, abs(d[e])):
-            return 0
         for i in range(e + 1, size):
             at[i] -= response[i, e] * out
     for i in range(n_eq, size):

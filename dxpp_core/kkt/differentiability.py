@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -87,7 +87,7 @@ def _moves(system: System, strictly: ActiveRows, gradient: Array) -> bool:
     return bool(abs(gradient.dot(found.v)) > _MOVED * gradient.dot(gradient))
 
 
-@cache
+@lru_cache(8)
 def probe(m: int) -> Array:
     """A vector [m] that has a part across the range of any rows that depend on one another; it is only read."""
     return np.random.default_rng(0).normal(size=m)

@@ -49,7 +49,7 @@ class HessianPattern:
     """Patterns of P (symmetric), of C, and which rows of C stand beside; idle workspaces of their factors."""
 
     def __init__(self, P: SparsePattern, C: SparsePattern, beside: Mask) -> None:
-        n = self._n = P.shape[0]
+        n = self.n = P.shape[0]
         self._P, self._C, self._beside = P, C, np.flatnonzero(beside)
         k = self._beside.size
         self._P_upper = upper = np.flatnonzero(P.rows <= P.indices)
@@ -74,10 +74,9 @@ class HessianPattern:
     def fill(self) -> int:
         """Entries of the factor; it stays as a workspace."""
         on_diagonal = np.where(self._P.rows == self._P.indices, 1.0, 0.0)
-        factor = _LDLFactor(
-            self, self._n, self._values(on_diagonal, np.ones(self._C.nnz), 1.0, np.ones(self._C.shape[0]))
-        )
-        return factor.entries()
+        return _LDLFactor(
+            self, self._values(on_diagonal, np.ones(self._C.nnz), 1.0, np.ones(self._C.shape[0]))
+        ).entries()
 
     def factor(self, P: Array, C: Array, diagonal: Array, kappa: Array, rows_of: Callable[[Positions], Any]) -> Factor:
         """The factor for these entries of P and C, this addition to the diagonal, and these stiffnesses of rows.
@@ -90,11 +89,11 @@ class HessianPattern:
             If there is none in double precision.
         """
         if not self.is_arrow:
-            return _LDLFactor(self, self._n, self._values(P, C, diagonal, kappa))
+            return _LDLFactor(self, self._values(P, C, diagonal, kappa))
         diagonal[self._P.rows] += P
         if self._left.size:
             weights = kappa[self._row_of_pair] * C[self._left] ** 2
-            diagonal += np.bincount(self._C.indices[self._left], weights, minlength=self._n)
+            diagonal += np.bincount(self._C.indices[self._left], weights, minlength=self.n)
         stiff = self._beside[kappa[self._beside] > 0.0]
         return _ArrowFactor(diagonal, rows_of(stiff) if stiff.size else None, kappa[stiff])
 
@@ -105,7 +104,7 @@ class HessianPattern:
             [
                 P[self._P_upper],
                 kappa[self._row_of_pair] * C[self._left] * C[self._right],
-                np.broadcast_to(diagonal, self._n),
+                np.broadcast_to(diagonal, self.n),
                 np.where(kappa[self._row_of_entry] > 0.0, C[self._entries], 0.0),
                 np.where(is_stiff, -1.0 / np.where(is_stiff, stiff, 1.0), -1.0),
             ]
@@ -138,12 +137,12 @@ def _pairs_of_rows(C: SparsePattern, lengths: NDArray[Any]) -> tuple[Positions, 
 class _LDLFactor:
     """QDLDL's factor of the quasi-definite matrix; its workspace returns to the pattern when this is dropped."""
 
-    __slots__ = ("_n", "_pattern", "_size", "_solver")
+    __slots__ = ("_pattern", "_solver")
 
-    def __init__(self, pattern: HessianPattern, n: int, data: Array) -> None:
+    def __init__(self, pattern: HessianPattern, data: Array) -> None:
         import qdldl
 
-        self._pattern, self._n, self._size = pattern, n, pattern.size
+        self._pattern = pattern
         matrix = with_data(pattern.matrix, data)
         self._solver: Any = None
         solver = pattern.take()
@@ -157,13 +156,14 @@ class _LDLFactor:
         self._solver = solver
 
     def solve(self, rhs: Array) -> Array:
-        if self._size == self._n:
+        n, size = self._pattern.n, self._pattern.size
+        if size == n:
             plain: Array = self._solver.solve(rhs)
             return plain
-        extended = np.zeros(self._size)
-        extended[: self._n] = rhs
+        extended = np.zeros(size)
+        extended[:n] = rhs
         solution: Array = self._solver.solve(extended)
-        return solution[: self._n]
+        return solution[:n]
 
     def entries(self) -> int:
         """Entries below the diagonal."""

@@ -11,7 +11,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, get_args
 
 import yaml
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
@@ -246,11 +246,13 @@ def assignments(texts: str | Sequence[str]) -> dict[str, Any]:
     return _assigned({}, texts)
 
 
-# In C where PyYAML was built with it: a tenth of the time.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+if TYPE_CHECKING:
+    _Loader = yaml.SafeLoader
+else:  # in C where PyYAML was built with it: a tenth of the time
+    _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _UniqueKeyLoader(_Loader):  # type: ignore[misc]
+class _UniqueKeyLoader(_Loader):
     """YAML in which a key given twice is an error, not a silent choice of the last, and every error has its line."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -263,8 +265,7 @@ class _UniqueKeyLoader(_Loader):  # type: ignore[misc]
                     None, None, f"key {key_node.value!r} is given twice", key_node.start_mark
                 )
             seen.add(key_node.value)
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
+        return super().construct_mapping(node, deep)
 
     def construct_date(self, node: yaml.ScalarNode) -> Any:
         try:

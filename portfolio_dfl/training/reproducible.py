@@ -33,7 +33,7 @@ def reproducible(seed: int) -> Iterator[None]:
         np.random.seed(seed % 2**32)  # noqa: NPY002 (what users' code may draw from)
         random.seed(seed)
         with (
-            _thread_pools(len(sys.modules)).limit(limits=1),
+            _thread_pools(frozenset(sys.modules)).limit(limits=1),
             # A mode of torch's functions, which every call of one would pass: only where it is needed.
             nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
             torch.autocast("cpu", enabled=False),
@@ -45,8 +45,8 @@ def reproducible(seed: int) -> Iterator[None]:
 
 
 @lru_cache(1)
-def _thread_pools(modules: int) -> ThreadpoolController:
-    """The libraries with threads of their own, looked for again only where so many modules were not loaded before."""
+def _thread_pools(modules: frozenset[str]) -> ThreadpoolController:
+    """The libraries with threads of their own, looked for again where other modules are loaded than before."""
     return ThreadpoolController()
 
 

@@ -56,6 +56,10 @@ def test_rows_stand_beside_where_that_leaves_fewer_entries_in_the_factor() -> No
     folded, beside = (HessianPattern(P, rows, np.full(m, which)) for which in (False, True))
     assert beside.fill() < 0.5 * folded.fill()
     assert hessian_pattern(P, rows).fill() == beside.fill()
+    # Rows that share no variable are left beside at once.
+    apart = _pattern(np.kron(np.eye(10), np.ones((1, 20))))
+    folded, beside = (HessianPattern(_pattern(np.eye(200)), apart, np.full(10, which)) for which in (False, True))
+    assert hessian_pattern(_pattern(np.eye(200)), apart).fill() == beside.fill() < folded.fill()
     # Overlapping rows along a line couple neighbours alone: folded in, they make a band.
     band = np.array([[1.0 if i <= j < i + 4 else 0.0 for j in range(60)] for i in range(57)])
     rows = _pattern(band)

@@ -225,10 +225,11 @@ def test_what_the_equalities_settle_needs_no_solver() -> None:
     data = _program(4, n=8, m=5, p=3, bounds="both")
     with torch.no_grad():
         A, b, G, h = (data[name] for name in ("A", "b", "G", "h"))
-        only = torch.zeros(1, 8, dtype=F64)
-        only[0, 0] = 2.0
-        data["A"] = torch.cat([A, -0.5 * A[:1], only]).requires_grad_()
-        data["b"] = torch.cat([b, -0.5 * b[:1], 2.0 * data["lb"][:1]]).requires_grad_()
+        # The difference of two equalities fixes the first variable, up to rounding.
+        shifted = A[2:] / 3.0
+        shifted[0, 0] += 0.7
+        data["A"] = torch.cat([A, -0.5 * A[:1], shifted]).requires_grad_()
+        data["b"] = torch.cat([b, -0.5 * b[:1], b[2:] / 3.0 + 0.7 * data["lb"][:1]]).requires_grad_()
         data["G"] = torch.cat([G, A[1:2] + A[2:3]]).requires_grad_()
         data["h"] = torch.cat([h, b[1:2] + b[2:3] + 1.0]).requires_grad_()
     solution = solve_qp(**data)
